@@ -1,9 +1,53 @@
 //! Coding of one chunk: what each instruction set implements, and the choice between them.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod portable;
 
-/// Bytes of a coder's output beyond a chunk that it may scribble on.
+/// Bytes beyond a chunk that a coder may scribble on.
 pub const SLACK: usize = 64;
+
+/// An instruction set that chunks can be coded with. All give the same bytes and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// Plain Rust.
+    Portable,
+    /// x86-64 with AVX2 and what came with it.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// x86-64 with AVX-512: F, BW, VL, DQ, VBMI, VBMI2, and GFNI.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Isa {
+    /// All of them, the fastest last.
+    pub const ALL: &[Self] = &[
+        Self::Portable,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx512,
+    ];
+
+    /// This processor has it. (Detection is cached by the standard library.)
+    pub fn available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => avx2::available(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => avx512::available(),
+        }
+    }
+
+    /// The fastest that this processor has.
+    pub fn best() -> Self {
+        Self::ALL.iter().copied().rfind(|isa| isa.available()).expect("portable is always there")
+    }
+}
 
 /// The quantizer's constants in the field's type: the bound, twice the bound, and the inverse of that.
 #[derive(Clone, Copy)]
@@ -20,44 +64,79 @@ pub struct Coded<'a> {
     pub stream: &'a [u8],
     /// Where the chunk begins.
     pub at: usize,
-    /// Its length: 2, 10 to 16383, or 16384 where raw.
+    /// Its length: 2, 10 to 16383, or 16384 where raw. `at + length` does not exceed `stream.len()`.
     pub length: usize,
     /// Stored raw.
     pub raw: bool,
 }
 
+/// A thread's coder: an instruction set and its working memory. Made by [`Worker::new`] alone, which sees that the processor has it.
+pub enum Worker {
+    Portable(portable::Scratch),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Scratch),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Scratch),
+}
+
+impl Worker {
+    /// # Panics
+    /// Where the processor lacks `isa`.
+    pub fn new(isa: Isa) -> Self {
+        assert!(isa.available(), "this processor has no {isa:?}");
+        match isa {
+            Isa::Portable => Self::Portable(portable::Scratch::default()),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Self::Avx2(avx2::Scratch::default()),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Self::Avx512(avx512::Scratch::default()),
+        }
+    }
+}
+
 /// An element type's chunk coder.
 pub trait Chunked: Sized {
-    /// Working memory of a thread.
-    type Scratch: Default + Send;
-
     /// The step of a bound.
     fn step(bound: f32) -> Step<Self>;
 
-    /// Codes `values` (1 to a chunk's worth) to the start of `out` (at least `CHUNK_BYTES + SLACK` bytes, all of which may be
-    /// written) and gives the size-table entry.
-    fn encode(values: &[Self], step: &Step<Self>, scratch: &mut Self::Scratch, out: &mut [u8]) -> u32;
+    /// Codes `values` (1 to a chunk's worth) to the start of `out` (at least `CHUNK_BYTES + SLACK` bytes, of which the first
+    /// `CHUNK_BYTES + SLACK` may be written) and gives the size-table entry.
+    fn encode(worker: &mut Worker, values: &[Self], step: &Step<Self>, out: &mut [u8]) -> u32;
 
     /// Decodes the first `values.len()` (1 to a chunk's worth) values of a chunk. False: the chunk is corrupt.
-    fn decode(coded: Coded<'_>, step: &Step<Self>, scratch: &mut Self::Scratch, values: &mut [Self]) -> bool;
+    fn decode(worker: &mut Worker, coded: Coded<'_>, step: &Step<Self>, values: &mut [Self]) -> bool;
 }
 
 macro_rules! chunked {
     ($value:ident) => {
         impl Chunked for $value {
-            type Scratch = portable::Scratch;
-
             fn step(bound: f32) -> Step<Self> {
                 let eb = $value::from(bound);
                 Step { eb, eb2: 2.0 * eb, inv: 1.0 / (2.0 * eb) }
             }
 
-            fn encode(values: &[Self], step: &Step<Self>, scratch: &mut Self::Scratch, out: &mut [u8]) -> u32 {
-                portable::$value::encode(values, step, scratch, out)
+            fn encode(worker: &mut Worker, values: &[Self], step: &Step<Self>, out: &mut [u8]) -> u32 {
+                match worker {
+                    Worker::Portable(scratch) => portable::$value::encode(values, step, scratch, out),
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: Worker::new has found this worker's features
+                    Worker::Avx2(scratch) => unsafe { avx2::$value::encode(values, step, scratch, out) },
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: Worker::new has found this worker's features
+                    Worker::Avx512(scratch) => unsafe { avx512::$value::encode(values, step, scratch, out) },
+                }
             }
 
-            fn decode(coded: Coded<'_>, step: &Step<Self>, scratch: &mut Self::Scratch, values: &mut [Self]) -> bool {
-                portable::$value::decode(coded, step, scratch, values)
+            fn decode(worker: &mut Worker, coded: Coded<'_>, step: &Step<Self>, values: &mut [Self]) -> bool {
+                match worker {
+                    Worker::Portable(scratch) => portable::$value::decode(coded, step, scratch, values),
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: Worker::new has found this worker's features
+                    Worker::Avx2(scratch) => unsafe { avx2::$value::decode(coded, step, scratch, values) },
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: Worker::new has found this worker's features
+                    Worker::Avx512(scratch) => unsafe { avx512::$value::decode(coded, step, scratch, values) },
+                }
             }
         }
     };

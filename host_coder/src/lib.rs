@@ -17,3 +17,10 @@ pub use codec::{compress, compress_into, decompress};
 pub use element::{Element, ElementType};
 pub use error::{Error, Status};
 pub use header::{Header, max_stream_bytes, stream_bytes};
+
+/// For the project's own tests and benches: no part of the stable interface.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::chunk::Isa;
+    pub use crate::codec::Codec;
+}
