@@ -1,5 +1,7 @@
 //! Coding of one chunk: what each instruction set implements, and the choice between them.
 
+use std::cell::Cell;
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -70,8 +72,15 @@ pub struct Coded<'a> {
     pub raw: bool,
 }
 
-/// A thread's coder: an instruction set and its working memory. Made by [`Worker::new`] alone, which sees that the processor has it.
-pub enum Worker {
+/// What a thread codes with. Threads keep theirs between calls.
+pub struct Worker {
+    coder: Coder,
+    /// Room for coded chunks whose place is not known or too small; as large as its last user made it.
+    pub stage: Vec<u8>,
+}
+
+/// An instruction set and its working memory. Made by [`Coder::new`] alone, which sees that the processor has it.
+enum Coder {
     Portable(portable::Scratch),
     #[cfg(target_arch = "x86_64")]
     Avx2(avx2::Scratch),
@@ -79,10 +88,10 @@ pub enum Worker {
     Avx512(avx512::Scratch),
 }
 
-impl Worker {
+impl Coder {
     /// # Panics
     /// Where the processor lacks `isa`.
-    pub fn new(isa: Isa) -> Self {
+    fn new(isa: Isa) -> Self {
         assert!(isa.available(), "this processor has no {isa:?}");
         match isa {
             Isa::Portable => Self::Portable(portable::Scratch::default()),
@@ -91,6 +100,35 @@ impl Worker {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => Self::Avx512(avx512::Scratch::default()),
         }
+    }
+
+    fn isa(&self) -> Isa {
+        match self {
+            Self::Portable(_) => Isa::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => Isa::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => Isa::Avx512,
+        }
+    }
+}
+
+thread_local! {
+    static KEPT: Cell<Option<Worker>> = const { Cell::new(None) };
+}
+
+impl Worker {
+    /// Runs `job` with this thread's worker for `isa`.
+    ///
+    /// # Panics
+    /// Where the processor lacks `isa`.
+    pub fn with<R>(isa: Isa, job: impl FnOnce(&mut Self) -> R) -> R {
+        // absent where the thread is ending, or in a call within `job`
+        let kept = KEPT.try_with(Cell::take).ok().flatten().filter(|worker| worker.coder.isa() == isa);
+        let mut worker = kept.unwrap_or_else(|| Self { coder: Coder::new(isa), stage: Vec::new() });
+        let result = job(&mut worker);
+        let _ = KEPT.try_with(|kept| kept.set(Some(worker)));
+        result
     }
 }
 
@@ -116,26 +154,26 @@ macro_rules! chunked {
             }
 
             fn encode(worker: &mut Worker, values: &[Self], step: &Step<Self>, out: &mut [u8]) -> u32 {
-                match worker {
-                    Worker::Portable(scratch) => portable::$value::encode(values, step, scratch, out),
+                match &mut worker.coder {
+                    Coder::Portable(scratch) => portable::$value::encode(values, step, scratch, out),
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: Worker::new has found this worker's features
-                    Worker::Avx2(scratch) => unsafe { avx2::$value::encode(values, step, scratch, out) },
+                    // SAFETY: Coder::new has found this worker's features
+                    Coder::Avx2(scratch) => unsafe { avx2::$value::encode(values, step, scratch, out) },
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: Worker::new has found this worker's features
-                    Worker::Avx512(scratch) => unsafe { avx512::$value::encode(values, step, scratch, out) },
+                    // SAFETY: Coder::new has found this worker's features
+                    Coder::Avx512(scratch) => unsafe { avx512::$value::encode(values, step, scratch, out) },
                 }
             }
 
             fn decode(worker: &mut Worker, coded: Coded<'_>, step: &Step<Self>, values: &mut [Self]) -> bool {
-                match worker {
-                    Worker::Portable(scratch) => portable::$value::decode(coded, step, scratch, values),
+                match &mut worker.coder {
+                    Coder::Portable(scratch) => portable::$value::decode(coded, step, scratch, values),
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: Worker::new has found this worker's features
-                    Worker::Avx2(scratch) => unsafe { avx2::$value::decode(coded, step, scratch, values) },
+                    // SAFETY: Coder::new has found this worker's features
+                    Coder::Avx2(scratch) => unsafe { avx2::$value::decode(coded, step, scratch, values) },
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: Worker::new has found this worker's features
-                    Worker::Avx512(scratch) => unsafe { avx512::$value::decode(coded, step, scratch, values) },
+                    // SAFETY: Coder::new has found this worker's features
+                    Coder::Avx512(scratch) => unsafe { avx512::$value::decode(coded, step, scratch, values) },
                 }
             }
         }

@@ -108,7 +108,7 @@ pub enum Error {
         /// Where its coded bytes are, in bytes from the stream's start.
         offset: u64,
     },
-    /// The range of values asked for does not lie within the field, or the output has another length.
+    /// The range of values asked for does not lie within the field.
     BadRange {
         /// Values of the field.
         n: u64,
@@ -161,7 +161,7 @@ impl fmt::Display for Error {
                 write!(f, "damaged stream: chunk {chunk} at byte {offset} does not add up to its length")
             }
             Self::BadRange { n } => {
-                write!(f, "the range does not lie within the field's {n} values, or the output's length is not the range's")
+                write!(f, "the range does not lie within the field's {n} values")
             }
         }
     }

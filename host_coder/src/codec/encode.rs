@@ -1,0 +1,112 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Codec, Estimate, threads};
+use crate::chunk::{SLACK, Step, Worker};
+use crate::header::{CHUNK_BYTES, RAW};
+use crate::{Bound, Element, Error};
+
+impl Codec {
+    /// See [`crate::compress_into`].
+    pub fn compress_into<T: Element>(self, field: &[T], bound: Bound, stream: &mut [u8]) -> Result<usize, Error> {
+        let mut header = self.header(field, bound);
+        let start = header.table_offset() + 4 * header.chunks() as usize;
+        let (before, payload) = stream.split_at_mut(start.min(stream.len()));
+        let table = before.get_mut(header.table_offset()..).unwrap_or_default();
+        let step = T::step(bound.get());
+        let threads = threads::useful(field);
+        let coded = if threads > 1 {
+            self.encode_in_parallel(threads, field, &step, table, payload)
+        } else {
+            Worker::with(self.isa, |worker| encode_chunks(worker, field, &step, table, payload))
+        };
+        let length = (start + coded).next_multiple_of(4);
+        if let Some(padding) = stream.get_mut(start + coded..length) {
+            padding.fill(0);
+        }
+        header.archive_bytes = (length - header.header_bytes()) as u64;
+        header.write(stream);
+        if length <= stream.len() { Ok(length) } else { Err(Error::Overflow { needed: length as u64 }) }
+    }
+
+    /// As [`encode_chunks`]. Each thread codes a batch of chunks aside, waits for its turn to learn where the batch belongs, and
+    /// copies it there while the others go on.
+    fn encode_in_parallel<T: Element>(self, threads: usize, field: &[T], step: &Step<T>, table: &mut [u8], payload: &mut [u8]) -> usize {
+        let tables = table.chunks_mut(4 * threads::BATCH).map(Some).chain(std::iter::repeat_with(|| None));
+        let batches = Mutex::new(threads::batches(field).zip(tables).enumerate());
+        let turn = AtomicUsize::new(0);
+        let rest = Mutex::new((payload, 0));
+        threads::run(threads, || {
+            Worker::with(self.isa, |worker| {
+                let mut stage = std::mem::take(&mut worker.stage);
+                stage.resize(threads::BATCH * CHUNK_BYTES + SLACK, 0);
+                let next = || batches.lock().expect("no thread panics").next();
+                while let Some((batch, (values, table))) = next() {
+                    let length = encode_chunks(worker, values, step, table.unwrap_or_default(), &mut stage);
+                    let coded = &stage[..length];
+                    threads::spin_until(|| turn.load(Ordering::Acquire) == batch);
+                    let mut place = rest.lock().expect("no thread panics");
+                    place.1 += coded.len();
+                    let (out, after) = std::mem::take(&mut place.0).split_at_mut_checked(coded.len()).unwrap_or_default();
+                    place.0 = after;
+                    drop(place);
+                    turn.store(batch + 1, Ordering::Release);
+                    if !out.is_empty() {
+                        out.copy_from_slice(coded);
+                    }
+                }
+                worker.stage = stage;
+            });
+        });
+        rest.into_inner().expect("no thread panics").1
+    }
+
+    /// See [`crate::estimate`].
+    pub fn estimate<T: Element>(self, field: &[T], bound: Bound, chunks: usize) -> Estimate {
+        let header = self.header(field, bound);
+        let (all, codes) = (header.chunks() as usize, T::TYPE.codes_per_chunk());
+        let sampled = chunks.clamp(1, all.max(1));
+        let (mut sampled_bytes, mut coded) = (0, 0);
+        if all > 0 {
+            Worker::with(self.isa, |worker| {
+                for sample in 0..sampled {
+                    // the middle of each of `sampled` equal parts
+                    let first = ((2 * sample as u128 + 1) * all as u128 / (2 * sampled as u128)) as usize * codes;
+                    let values = &field[first..field.len().min(first + codes)];
+                    sampled_bytes += size_of_val(values);
+                    coded += encode_chunks(worker, values, &T::step(bound.get()), &mut [], &mut []);
+                }
+            });
+        }
+        let coded = if sampled_bytes == 0 { 0.0 } else { coded as f64 / sampled_bytes as f64 * size_of_val(field) as f64 };
+        let stream_bytes = (header.table_offset() as u64 + 4 * header.chunks() + coded.round() as u64).next_multiple_of(4);
+        Estimate { ratio: size_of_val(field) as f64 / stream_bytes as f64, stream_bytes, sampled_bytes: sampled_bytes as u64 }
+    }
+}
+
+/// Codes all chunks of `field` to `table` and `payload` as far as these reach, and gives the coded bytes.
+fn encode_chunks<T: Element>(worker: &mut Worker, field: &[T], step: &Step<T>, table: &mut [u8], payload: &mut [u8]) -> usize {
+    let mut entries = table.chunks_exact_mut(4);
+    let mut end = 0;
+    for values in field.chunks(T::TYPE.codes_per_chunk()) {
+        let out = payload.get_mut(end..).unwrap_or_default();
+        let entry = if out.len() >= CHUNK_BYTES + SLACK {
+            T::encode(worker, values, step, out)
+        } else {
+            let mut stage = std::mem::take(&mut worker.stage);
+            stage.resize(stage.len().max(CHUNK_BYTES + SLACK), 0);
+            let entry = T::encode(worker, values, step, &mut stage);
+            let length = (entry & !RAW) as usize;
+            if let Some(out) = out.get_mut(..length) {
+                out.copy_from_slice(&stage[..length]);
+            }
+            worker.stage = stage;
+            entry
+        };
+        if let Some(slot) = entries.next() {
+            slot.copy_from_slice(&entry.to_le_bytes());
+        }
+        end += (entry & !RAW) as usize;
+    }
+    end
+}
