@@ -4,6 +4,8 @@ mod decode;
 mod encode;
 mod threads;
 
+pub use decode::chunk_sizes;
+
 use crate::chunk::Isa;
 use crate::header::{Header, max_stream_bytes};
 use crate::{Bound, Element, Error};
@@ -129,6 +131,9 @@ pub struct Estimate {
 pub fn estimate<T: Element>(field: &[T], bound: Bound, chunks: usize) -> Estimate {
     Codec::default().estimate(field, bound, chunks)
 }
+
+/// Hears how many more values have been coded or decoded.
+type Observer<'a> = &'a (dyn Fn(usize) + Sync);
 
 /// How fields are coded: what the public functions choose by themselves, and tests and benches force.
 #[derive(Clone, Copy, Debug)]

@@ -35,9 +35,9 @@ pub use element::{Element, ElementType};
 pub use error::{Error, Status};
 pub use header::{Header, max_stream_bytes, stream_bytes};
 
-/// For the project's own tests and benches: no part of the stable interface.
+/// For the project's own command, tests and benches: no part of the stable interface.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::chunk::Isa;
-    pub use crate::codec::Codec;
+    pub use crate::codec::{Codec, chunk_sizes};
 }

@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use super::{Codec, threads};
+use super::{Codec, Observer, threads};
 use crate::chunk::{Coded, Step, Worker};
 use crate::header::{CHUNK_BYTES, Header, RAW};
 use crate::{Element, Error};
@@ -8,9 +8,14 @@ use crate::{Element, Error};
 impl Codec {
     /// See [`crate::decompress`].
     pub fn decompress<T: Element>(self, stream: &[u8], field: &mut [T]) -> Result<usize, Error> {
+        self.decompress_observed(stream, field, &|_| ())
+    }
+
+    /// As [`Codec::decompress`]; `observe` hears, from any thread, how many more values have been decoded.
+    pub fn decompress_observed<T: Element>(self, stream: &[u8], field: &mut [T], observe: Observer<'_>) -> Result<usize, Error> {
         let header = Header::read_as(stream, Some(T::TYPE), Some(field.len() as u64))?;
         let stream = whole(stream, &header)?;
-        self.decode(stream, &header, 0, field)?;
+        self.decode(stream, &header, 0, field, observe)?;
         Ok(stream.len())
     }
 
@@ -22,10 +27,17 @@ impl Codec {
             return Err(Error::BadRange { n: header.n });
         }
         // fits: the stream holds a table of n values' chunks
-        self.decode(stream, &header, first as usize, values)
+        self.decode(stream, &header, first as usize, values, &|_| ())
     }
 
-    fn decode<T: Element>(self, stream: &[u8], header: &Header, first: usize, values: &mut [T]) -> Result<(), Error> {
+    fn decode<T: Element>(
+        self,
+        stream: &[u8],
+        header: &Header,
+        first: usize,
+        values: &mut [T],
+        observe: Observer<'_>,
+    ) -> Result<(), Error> {
         if values.is_empty() {
             return Ok(());
         }
@@ -41,14 +53,14 @@ impl Codec {
         let (head, values) = values.split_at_mut(if within == 0 { 0 } else { values.len().min(codes - within) });
         if !head.is_empty() {
             let mut chunk = vec![T::zeroed(); within + head.len()];
-            Worker::with(self.isa, |worker| decode_chunks(worker, stream, cursor, &step, &mut chunk))?;
+            Worker::with(self.isa, |worker| decode_chunks(worker, stream, cursor, &step, &mut chunk, observe))?;
             head.copy_from_slice(&chunk[within..]);
             cursor.skip(1);
         }
 
         let threads = threads::useful(values);
         if threads <= 1 {
-            return Worker::with(self.isa, |worker| decode_chunks(worker, stream, cursor, &step, values));
+            return Worker::with(self.isa, |worker| decode_chunks(worker, stream, cursor, &step, values, observe));
         }
         let batches = Mutex::new((values.chunks_mut(threads::BATCH * codes), cursor));
         let corrupt = Mutex::new(None::<(u64, Error)>);
@@ -64,7 +76,7 @@ impl Codec {
                 while corrupt.lock().expect("no thread panics").is_none()
                     && let Some((values, cursor)) = next()
                 {
-                    if let Err(error) = decode_chunks(worker, stream, cursor, &step, values) {
+                    if let Err(error) = decode_chunks(worker, stream, cursor, &step, values, observe) {
                         let mut corrupt = corrupt.lock().expect("no thread panics");
                         let chunk = cursor.chunk as u64;
                         if corrupt.as_ref().is_none_or(|(lowest, _)| chunk < *lowest) {
@@ -76,6 +88,17 @@ impl Codec {
         });
         corrupt.into_inner().expect("no thread panics").map_or(Ok(()), |(_, error)| Err(error))
     }
+}
+
+/// Length of each chunk of a whole stream, and whether it is stored raw.
+///
+/// # Errors
+/// What the format refuses, up to the table.
+pub fn chunk_sizes(stream: &[u8]) -> Result<impl Iterator<Item = (usize, bool)>, Error> {
+    let header = Header::read(stream)?;
+    let stream = whole(stream, &header)?;
+    let table = Table::read(stream, &header, header.chunks() as usize)?;
+    Ok((0..table.0.len()).map(move |chunk| table.entry(chunk)))
 }
 
 /// Header and archive, without what follows them.
@@ -136,6 +159,7 @@ fn decode_chunks<T: Element>(
     mut cursor: Cursor<'_>,
     step: &Step<T>,
     values: &mut [T],
+    observe: Observer<'_>,
 ) -> Result<(), Error> {
     for values in values.chunks_mut(T::TYPE.codes_per_chunk()) {
         let (length, raw) = cursor.table.entry(cursor.chunk);
@@ -143,6 +167,7 @@ fn decode_chunks<T: Element>(
             return Err(Error::CorruptChunk { chunk: cursor.chunk as u64, offset: cursor.at as u64 });
         }
         cursor.skip(1);
+        observe(values.len());
     }
     Ok(())
 }

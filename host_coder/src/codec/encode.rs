@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Codec, Estimate, threads};
+use super::{Codec, Estimate, Observer, threads};
 use crate::chunk::{SLACK, Step, Worker};
 use crate::header::{CHUNK_BYTES, RAW};
 use crate::{Bound, Element, Error};
@@ -9,6 +9,17 @@ use crate::{Bound, Element, Error};
 impl Codec {
     /// See [`crate::compress_into`].
     pub fn compress_into<T: Element>(self, field: &[T], bound: Bound, stream: &mut [u8]) -> Result<usize, Error> {
+        self.compress_into_observed(field, bound, stream, &|_| ())
+    }
+
+    /// As [`Codec::compress_into`]; `observe` hears, from any thread, how many more values have been coded.
+    pub fn compress_into_observed<T: Element>(
+        self,
+        field: &[T],
+        bound: Bound,
+        stream: &mut [u8],
+        observe: Observer<'_>,
+    ) -> Result<usize, Error> {
         let mut header = self.header(field, bound);
         let start = header.table_offset() + 4 * header.chunks() as usize;
         let (before, payload) = stream.split_at_mut(start.min(stream.len()));
@@ -16,9 +27,9 @@ impl Codec {
         let step = T::step(bound.get());
         let threads = threads::useful(field);
         let coded = if threads > 1 {
-            self.encode_in_parallel(threads, field, &step, table, payload)
+            self.encode_in_parallel(threads, field, &step, table, payload, observe)
         } else {
-            Worker::with(self.isa, |worker| encode_chunks(worker, field, &step, table, payload))
+            Worker::with(self.isa, |worker| encode_chunks(worker, field, &step, table, payload, observe))
         };
         let length = (start + coded).next_multiple_of(4);
         if let Some(padding) = stream.get_mut(start + coded..length) {
@@ -31,7 +42,15 @@ impl Codec {
 
     /// As [`encode_chunks`]. Each thread codes a batch of chunks aside, waits for its turn to learn where the batch belongs, and
     /// copies it there while the others go on.
-    fn encode_in_parallel<T: Element>(self, threads: usize, field: &[T], step: &Step<T>, table: &mut [u8], payload: &mut [u8]) -> usize {
+    fn encode_in_parallel<T: Element>(
+        self,
+        threads: usize,
+        field: &[T],
+        step: &Step<T>,
+        table: &mut [u8],
+        payload: &mut [u8],
+        observe: Observer<'_>,
+    ) -> usize {
         let tables = table.chunks_mut(4 * threads::BATCH).map(Some).chain(std::iter::repeat_with(|| None));
         let batches = Mutex::new(threads::batches(field).zip(tables).enumerate());
         let turn = AtomicUsize::new(0);
@@ -42,7 +61,7 @@ impl Codec {
                 stage.resize(threads::BATCH * CHUNK_BYTES + SLACK, 0);
                 let next = || batches.lock().expect("no thread panics").next();
                 while let Some((batch, (values, table))) = next() {
-                    let length = encode_chunks(worker, values, step, table.unwrap_or_default(), &mut stage);
+                    let length = encode_chunks(worker, values, step, table.unwrap_or_default(), &mut stage, observe);
                     let coded = &stage[..length];
                     threads::spin_until(|| turn.load(Ordering::Acquire) == batch);
                     let mut place = rest.lock().expect("no thread panics");
@@ -74,7 +93,7 @@ impl Codec {
                     let first = ((2 * sample as u128 + 1) * all as u128 / (2 * sampled as u128)) as usize * codes;
                     let values = &field[first..field.len().min(first + codes)];
                     sampled_bytes += size_of_val(values);
-                    coded += encode_chunks(worker, values, &T::step(bound.get()), &mut [], &mut []);
+                    coded += encode_chunks(worker, values, &T::step(bound.get()), &mut [], &mut [], &|_| ());
                 }
             });
         }
@@ -85,7 +104,14 @@ impl Codec {
 }
 
 /// Codes all chunks of `field` to `table` and `payload` as far as these reach, and gives the coded bytes.
-fn encode_chunks<T: Element>(worker: &mut Worker, field: &[T], step: &Step<T>, table: &mut [u8], payload: &mut [u8]) -> usize {
+fn encode_chunks<T: Element>(
+    worker: &mut Worker,
+    field: &[T],
+    step: &Step<T>,
+    table: &mut [u8],
+    payload: &mut [u8],
+    observe: Observer<'_>,
+) -> usize {
     let mut entries = table.chunks_exact_mut(4);
     let mut end = 0;
     for values in field.chunks(T::TYPE.codes_per_chunk()) {
@@ -107,6 +133,7 @@ fn encode_chunks<T: Element>(worker: &mut Worker, field: &[T], step: &Step<T>, t
             slot.copy_from_slice(&entry.to_le_bytes());
         }
         end += (entry & !RAW) as usize;
+        observe(values.len());
     }
     end
 }
