@@ -1,0 +1,80 @@
+//! `pfpl bench`.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::args;
+use crate::exact::{Value, finite_range};
+use crate::input::{Field, with_element};
+
+const RUNS: usize = 15;
+
+/// Figures, as `--json` prints them.
+#[derive(Serialize)]
+struct Report {
+    encode_bytes_per_s: f64,
+    decode_bytes_per_s: f64,
+    memcpy_bytes_per_s: f64,
+    ratio: f64,
+    bound: f32,
+    field_bytes: usize,
+    threads: usize,
+}
+
+pub fn run(args: &args::Bench) -> anyhow::Result<()> {
+    let field = Field::open(&args.input, &args.field)?;
+    let report = args.threads.run(|| with_element!(field.element, T => measure::<T>(field.values(), args)))??;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+        return Ok(());
+    }
+    println!("encode  {:8.3} GB/s", report.encode_bytes_per_s / 1e9);
+    println!("decode  {:8.3} GB/s", report.decode_bytes_per_s / 1e9);
+    println!("memcpy  {:8.3} GB/s, one thread", report.memcpy_bytes_per_s / 1e9);
+    println!("ratio   {:8.3} at bound {:e}", report.ratio, report.bound);
+    Ok(())
+}
+
+fn measure<T: Value>(field: &[T], args: &args::Bench) -> anyhow::Result<Report> {
+    if field.is_empty() {
+        return Err(crate::usage("an empty field takes no time: give one with values"));
+    }
+    let bound = args.step.bound(field, || finite_range(field))?;
+    // copied, so that no page of a mapped file is read for the first time while the clock runs
+    let field = field.to_vec();
+    let mut stream = vec![0; pfpl::max_stream_bytes::<T>(field.len() as u64) as usize];
+    let mut restored = vec![T::zeroed(); field.len()];
+    let length = pfpl::compress_into(&field, bound, &mut stream)?;
+    // interleaved, so that whatever else the machine does meets all three
+    let mut seconds = [const { Vec::new() }; 3];
+    for _ in 0..RUNS {
+        let mut time = |which: usize, work: &mut dyn FnMut() -> Result<(), pfpl::Error>| {
+            let begun = Instant::now();
+            let result = work();
+            seconds[which].push(begun.elapsed().as_secs_f64());
+            result
+        };
+        time(0, &mut || pfpl::compress_into(&field, bound, &mut stream).map(drop))?;
+        time(1, &mut || pfpl::decompress(&stream[..length], &mut restored).map(drop))?;
+        time(2, &mut || {
+            restored.copy_from_slice(&field);
+            std::hint::black_box(&mut restored);
+            Ok(())
+        })?;
+    }
+    let field_bytes = size_of_val(&field[..]);
+    let [encode_bytes_per_s, decode_bytes_per_s, memcpy_bytes_per_s] = seconds.map(|mut seconds| {
+        seconds.sort_by(f64::total_cmp);
+        field_bytes as f64 / seconds[RUNS / 2]
+    });
+    Ok(Report {
+        encode_bytes_per_s,
+        decode_bytes_per_s,
+        memcpy_bytes_per_s,
+        ratio: field_bytes as f64 / length as f64,
+        bound: bound.get(),
+        field_bytes,
+        threads: rayon::current_num_threads(),
+    })
+}

@@ -1,0 +1,100 @@
+//! Outputs: written beside their target, synced and renamed; never over a file without leave.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use fs4::FileExt;
+use memmap2::MmapMut;
+use tempfile::NamedTempFile;
+
+/// A file under construction.
+pub struct Output {
+    /// `None`: standard output.
+    target: Option<PathBuf>,
+    force: bool,
+    file: NamedTempFile,
+}
+
+impl Output {
+    pub fn new(target: &Path, force: bool) -> anyhow::Result<Self> {
+        let target = (target != Path::new("-")).then(|| target.to_path_buf());
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".pfpl-");
+        let file = match &target {
+            None => builder.tempfile(),
+            Some(path) => {
+                if !force && path.exists() {
+                    bail!("{} exists: give --force to overwrite it", path.display());
+                }
+                #[cfg(unix)]
+                builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+                builder.tempfile_in(directory(path))
+            }
+        };
+        let file = file.with_context(|| format!("cannot write {}", name(&target)))?;
+        Ok(Self { target, force, file })
+    }
+
+    /// Maps the first `bytes` bytes for writing. Their space on the disk is reserved first, so that a full disk is an error here and not
+    /// a signal later.
+    pub fn map(&self, bytes: u64) -> anyhow::Result<Mapped> {
+        let reserved = || -> io::Result<MmapMut> {
+            let file = self.file.as_file();
+            FileExt::allocate(file, bytes)?;
+            file.set_len(bytes)?;
+            // SAFETY: nobody else writes the temporary file, whose name only we know
+            unsafe { MmapMut::map_mut(file) }
+        };
+        if bytes == 0 {
+            return Ok(Mapped(None));
+        }
+        reserved().map(|map| Mapped(Some(map))).with_context(|| format!("cannot write {}: no room for {bytes} bytes", name(&self.target)))
+    }
+
+    /// Cuts the file to `bytes` and puts it in place.
+    pub fn finish(self, bytes: u64) -> anyhow::Result<()> {
+        let Self { target, force, file } = self;
+        let done = || -> io::Result<()> {
+            file.as_file().set_len(bytes)?;
+            let Some(path) = &target else {
+                let mut file = file.into_file();
+                file.rewind()?;
+                io::copy(&mut file, &mut io::stdout().lock())?;
+                return io::stdout().flush();
+            };
+            file.as_file().sync_all()?;
+            if force { file.persist(path) } else { file.persist_noclobber(path) }?;
+            #[cfg(unix)]
+            File::open(directory(path))?.sync_all()?;
+            Ok(())
+        };
+        let name = name(&target);
+        done().with_context(|| format!("cannot write {name}"))
+    }
+}
+
+/// Bytes of an output, mapped.
+pub struct Mapped(Option<MmapMut>);
+
+impl std::ops::Deref for Mapped {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or(&[])
+    }
+}
+
+impl std::ops::DerefMut for Mapped {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.as_deref_mut().unwrap_or(&mut [])
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn name(target: &Option<PathBuf>) -> String {
+    target.as_ref().map_or("standard output".into(), |path| path.display().to_string())
+}

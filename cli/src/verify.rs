@@ -1,0 +1,101 @@
+//! `pfpl verify`.
+
+use anyhow::{Context, ensure};
+use pfpl::Header;
+use rayon::prelude::*;
+
+use crate::args;
+use crate::exact::{Value, finite_range, within};
+use crate::input::{Bytes, Field, with_element};
+
+/// Values restored at a time, whatever the field's size.
+const PIECE: usize = 1 << 23;
+
+/// What a comparison of values counts.
+#[derive(Default)]
+struct Comparison {
+    max_error: f64,
+    past_bound: u64,
+    raw: u64,
+    /// Sum of squared errors and number of the finite values.
+    squares: f64,
+    finite: u64,
+}
+
+impl Comparison {
+    fn add<T: Value>(mut self, x: T, y: T, bound: f64) -> Self {
+        let same_bits = bytemuck::bytes_of(&x) == bytemuck::bytes_of(&y);
+        self.raw += u64::from(!y.is_bin(bound));
+        let (x, y): (f64, f64) = (x.into(), y.into());
+        if !(x.is_finite() && y.is_finite()) {
+            self.past_bound += u64::from(!same_bits);
+            return self;
+        }
+        let error = (x - y).abs();
+        self.past_bound += u64::from(!within(x, y, bound));
+        self.max_error = self.max_error.max(error);
+        self.squares += error * error;
+        self.finite += 1;
+        self
+    }
+
+    fn merge(self, other: Self) -> Self {
+        Self {
+            max_error: self.max_error.max(other.max_error),
+            past_bound: self.past_bound + other.past_bound,
+            raw: self.raw + other.raw,
+            squares: self.squares + other.squares,
+            finite: self.finite + other.finite,
+        }
+    }
+}
+
+/// Prints the comparison; true where the bound is kept.
+pub fn run(args: &args::Verify) -> anyhow::Result<bool> {
+    let stream = Bytes::open(&args.stream)?;
+    let name = args.stream.display();
+    let header = Header::read(&stream).with_context(|| format!("cannot read {name}"))?;
+    let dtype = match header.element {
+        pfpl::ElementType::F32 => args::Dtype::F32,
+        pfpl::ElementType::F64 => args::Dtype::F64,
+    };
+    // the stream tells the type of an original whose name does not
+    let known = args.original.extension().is_some_and(|ending| ["f32", "f64", "npy"].iter().any(|known| ending == *known));
+    let field = Field::open(&args.original, &args::FieldArgs { dtype: args.field.dtype.or((!known).then_some(dtype)) })?;
+    ensure!(field.element == header.element, "{name} holds {} values, the original {}", header.element, field.element);
+    let (comparison, range) = args.threads.run(|| {
+        with_element!(header.element, T => compare::<T>(field.values(), &stream, &header).map(|done| (done, finite_range(field.values::<T>()))))
+    })?.with_context(|| format!("cannot decompress {name}"))?;
+    let Comparison { max_error, past_bound, raw, squares, finite } = comparison;
+    let root_mean_square = (squares / finite as f64).sqrt();
+    println!("max error         {max_error:e}");
+    println!("bound             {:e}", header.bound.get());
+    println!("values past it    {past_bound} of {}", header.n);
+    println!("values kept raw   {raw}");
+    match range {
+        Some(range) if root_mean_square > 0.0 => println!("PSNR              {:.2} dB", 20.0 * (range / root_mean_square).log10()),
+        _ => println!("PSNR              none: no error, or no finite value"),
+    }
+    println!("ratio             {:.3}", (header.n as f64 * header.element.bytes() as f64) / header.stream_bytes() as f64);
+    Ok(past_bound == 0)
+}
+
+fn compare<T: Value>(field: &[T], stream: &[u8], header: &Header) -> Result<Comparison, pfpl::Error> {
+    if header.n != field.len() as u64 {
+        return Err(pfpl::Error::WrongCount { found: header.n });
+    }
+    let bound = f64::from(header.bound.get());
+    let mut restored = vec![T::zeroed(); PIECE.min(field.len())];
+    let mut sum = Comparison::default();
+    for (piece, original) in field.chunks(PIECE).enumerate() {
+        let first = (piece * PIECE) as u64;
+        let restored = &mut restored[..original.len()];
+        pfpl::decompress_range(stream, first, restored)?;
+        let compared = original
+            .par_chunks(1 << 14)
+            .zip(restored.par_chunks(1 << 14))
+            .map(|(original, restored)| original.iter().zip(restored).fold(Comparison::default(), |sum, (&x, &y)| sum.add(x, y, bound)));
+        sum = sum.merge(compared.reduce(Comparison::default, Comparison::merge));
+    }
+    Ok(sum)
+}

@@ -1,0 +1,362 @@
+//! The command as a person or a script runs it.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const PFPL: &str = env!("CARGO_BIN_EXE_pfpl");
+
+struct Sandbox(TempDir);
+
+impl Sandbox {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.path(name), bytes).unwrap();
+        self.path(name)
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.run_with(line, b"")
+    }
+
+    fn run_with(&self, line: &str, input: &[u8]) -> Output {
+        let mut child = Command::new(PFPL)
+            .args(line.split_whitespace())
+            .current_dir(self.0.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || stdin.write_all(input));
+            child.wait_with_output().unwrap()
+        })
+    }
+
+    fn succeed(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The line fails with `code`, says one line that contains `message`, and leaves the folder as it was.
+    fn fail(&self, line: &str, code: i32, message: &str) {
+        let before = self.names();
+        let output = self.run(line);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{line}: {error}");
+        assert!(error.contains(message), "{line}: {error}");
+        assert!(code == 2 || error.trim_end().lines().count() == 1, "{line}: {error}");
+        assert_eq!(self.names(), before, "{line}");
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn wave(n: usize) -> Vec<f32> {
+    (0..n).map(|i| (i as f32 * 0.001).sin() * 100.0).collect()
+}
+
+fn bytes(values: &[f32]) -> &[u8] {
+    bytemuck::cast_slice(values)
+}
+
+fn assert_close(original: &[f32], restored: &[u8], bound: f32) {
+    let restored: Vec<f32> = bytemuck::allocation::pod_collect_to_vec(restored);
+    assert_eq!(original.len(), restored.len());
+    assert!(original.iter().zip(&restored).all(|(x, y)| (x - y).abs() <= bound));
+}
+
+fn npy(descr: &str, fortran: bool, shape: &str, values: &[u8]) -> Vec<u8> {
+    let mut head = format!("{{'descr': '{descr}', 'fortran_order': {}, 'shape': {shape}, }}", if fortran { "True" } else { "False" });
+    while (10 + head.len() + 1) % 64 != 0 {
+        head.push(' ');
+    }
+    head.push('\n');
+    [b"\x93NUMPY\x01\x00", &(head.len() as u16).to_le_bytes()[..], head.as_bytes(), values].concat()
+}
+
+#[test]
+fn round_trip_with_default_names() {
+    let sandbox = Sandbox::new();
+    let field = wave(100_000);
+    sandbox.write("wave.f32", bytes(&field));
+    sandbox.succeed("compress wave.f32 --bound 1e-3");
+    assert!(fs::metadata(sandbox.path("wave.f32.pfpl")).unwrap().len() < 200_000);
+    let report = sandbox.succeed("verify wave.f32 wave.f32.pfpl");
+    assert!(report.contains("values past it    0 of 100000"), "{report}");
+    sandbox.fail("decompress wave.f32.pfpl", 3, "wave.f32 exists");
+    fs::rename(sandbox.path("wave.f32"), sandbox.path("original")).unwrap();
+    sandbox.succeed("decompress wave.f32.pfpl");
+    assert_close(&field, &fs::read(sandbox.path("wave.f32")).unwrap(), 1e-3);
+    sandbox.succeed("decompress wave.f32.pfpl --force");
+    assert_eq!(sandbox.names(), ["original", "wave.f32", "wave.f32.pfpl"]);
+    // the type of an original whose name does not tell comes from the stream
+    sandbox.succeed("verify original wave.f32.pfpl");
+}
+
+#[test]
+fn one_result_whatever_the_threads_and_the_way_in() {
+    let sandbox = Sandbox::new();
+    let field = wave(50_000);
+    sandbox.write("wave.f32", bytes(&field));
+    sandbox.succeed("compress wave.f32 one.pfpl --bound 1e-3 --threads 1");
+    sandbox.succeed("compress wave.f32 three.pfpl --bound 1e-3 --threads 3");
+    let stream = fs::read(sandbox.path("one.pfpl")).unwrap();
+    assert_eq!(stream, fs::read(sandbox.path("three.pfpl")).unwrap());
+    let piped = sandbox.run_with("compress - --dtype f32 --bound 1e-3", bytes(&field));
+    assert!(piped.status.success() && piped.stdout == stream);
+    let restored = sandbox.run_with("decompress -", &stream);
+    assert!(restored.status.success());
+    assert_close(&field, &restored.stdout, 1e-3);
+    assert_eq!(sandbox.run_with("inspect -", &stream).status.code(), Some(0));
+}
+
+#[test]
+fn doubles() {
+    let sandbox = Sandbox::new();
+    let field: Vec<f64> = wave(5000).into_iter().map(f64::from).collect();
+    sandbox.write("wave.f64", bytemuck::cast_slice(&field));
+    sandbox.succeed("compress wave.f64 --bound 1e-9");
+    sandbox.succeed("verify wave.f64 wave.f64.pfpl");
+    let report: serde_json::Value = serde_json::from_str(&sandbox.succeed("inspect wave.f64.pfpl --json")).unwrap();
+    assert_eq!((report["n"].as_u64(), report["element"].as_str(), report["chunks"].as_u64()), (Some(5000), Some("f64"), Some(3)));
+}
+
+#[test]
+fn an_empty_field() {
+    let sandbox = Sandbox::new();
+    sandbox.write("none.f32", b"");
+    sandbox.succeed("compress none.f32 --bound 1");
+    assert_eq!(fs::metadata(sandbox.path("none.f32.pfpl")).unwrap().len(), 24);
+    sandbox.succeed("decompress none.f32.pfpl --force");
+    assert_eq!(fs::metadata(sandbox.path("none.f32")).unwrap().len(), 0);
+    sandbox.succeed("verify none.f32 none.f32.pfpl");
+}
+
+#[test]
+fn numpy_in_either_order_of_bytes_and_axes() {
+    let sandbox = Sandbox::new();
+    let field = wave(6);
+    let columns: Vec<f32> = [0, 3, 1, 4, 2, 5].map(|i| field[i]).to_vec();
+    let swapped = |values: &[f32]| values.iter().flat_map(|x| x.to_be_bytes()).collect::<Vec<_>>();
+    sandbox.write("c.npy", npy("<f4", false, "(2, 3)", bytes(&field)));
+    sandbox.write("fortran.npy", npy("<f4", true, "(2, 3)", bytes(&columns)));
+    sandbox.write("big.npy", npy(">f4", false, "(6,)", &swapped(&field)));
+    sandbox.write("both.npy", npy(">f4", true, "(2, 3)", &swapped(&columns)));
+    sandbox.write("plain.f32", bytes(&field));
+    sandbox.succeed("compress plain.f32 --bound 1e-3");
+    let stream = fs::read(sandbox.path("plain.f32.pfpl")).unwrap();
+    for name in ["c", "fortran", "big", "both"] {
+        sandbox.succeed(&format!("compress {name}.npy --bound 1e-3"));
+        assert_eq!(fs::read(sandbox.path(&format!("{name}.npy.pfpl"))).unwrap(), stream, "{name}");
+        sandbox.succeed(&format!("verify {name}.npy {name}.npy.pfpl"));
+    }
+    sandbox.succeed("decompress c.npy.pfpl out.npy --shape 2,3");
+    let restored = fs::read(sandbox.path("out.npy")).unwrap();
+    assert!(restored.len() % 64 == 24 && restored.windows(7).any(|window| window == b"(2, 3, " || window == b"(2, 3),"));
+    assert_close(&field, &restored[restored.len() - 24..], 1e-3);
+    // and our own reader takes it back
+    sandbox.succeed("verify out.npy plain.f32.pfpl");
+    sandbox.succeed("decompress c.npy.pfpl flat.npy");
+    sandbox.fail("decompress c.npy.pfpl wrong.npy --shape 2,2", 2, "does not have the field's 6 values");
+    sandbox.write("ints.npy", npy("<i4", false, "(6,)", bytes(&field)));
+    sandbox.fail("compress ints.npy --bound 1", 3, "not float32 or float64");
+    sandbox.write("short.npy", npy("<f4", false, "(7,)", bytes(&field)));
+    sandbox.fail("compress short.npy --bound 1", 3, "shape");
+}
+
+#[test]
+fn relative_bounds_and_steps() {
+    let sandbox = Sandbox::new();
+    let field = wave(20_000);
+    sandbox.write("wave.f32", bytes(&field));
+    sandbox.succeed("compress wave.f32 --rel 1e-3");
+    let bound = |name: &str| {
+        let report: serde_json::Value = serde_json::from_str(&sandbox.succeed(&format!("inspect {name} --json"))).unwrap();
+        report["bound"].as_f64().unwrap()
+    };
+    let range = f64::from(field.iter().copied().fold(f32::MIN, f32::max)) - f64::from(field.iter().copied().fold(f32::MAX, f32::min));
+    assert!((bound("wave.f32.pfpl") - range * 1e-3).abs() < 1e-7);
+    sandbox.succeed("compress wave.f32 pow2.pfpl --bound 1e-3 --step pow2");
+    assert_eq!(bound("pow2.pfpl"), 2f64.powi(-10));
+    // values on a grid of 2^-10, at half its spacing: only a power of two keeps its bins exact
+    let packed: Vec<f32> = (0..40_000).map(|i| 270.0 + (i * i % 8191) as f32 / 1024.0).collect();
+    sandbox.write("packed.f32", bytes(&packed));
+    for step in ["exact", "pow2", "auto"] {
+        sandbox.succeed(&format!("compress packed.f32 {step}.pfpl --bound 1e-5 --step {step} --force"));
+    }
+    let length = |name: &str| fs::metadata(sandbox.path(name)).unwrap().len();
+    assert_eq!(length("auto.pfpl"), length("exact.pfpl").min(length("pow2.pfpl")));
+    sandbox.write("flat.f32", bytes(&[1.0; 10]));
+    sandbox.fail("compress flat.f32 --rel 1e-3", 2, "two different finite values");
+}
+
+#[test]
+fn a_broken_bound_is_reported() {
+    let sandbox = Sandbox::new();
+    let mut field = wave(10_000);
+    sandbox.write("wave.f32", bytes(&field));
+    sandbox.succeed("compress wave.f32 --bound 1e-3");
+    field[7] += 1.0;
+    field[9] = f32::NAN;
+    sandbox.write("other.f32", bytes(&field));
+    let output = sandbox.run("verify other.f32 wave.f32.pfpl");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("values past it    2 of 10000"));
+}
+
+#[test]
+fn verify_counts_raw_values() {
+    let sandbox = Sandbox::new();
+    let mut field = wave(10_000);
+    field[3] = f32::NAN;
+    field[4] = f32::NEG_INFINITY;
+    field[5] = 1e20;
+    field[6] = -0.0;
+    sandbox.write("wave.f32", bytes(&field));
+    sandbox.succeed("compress wave.f32 --bound 1e-3");
+    let report = sandbox.succeed("verify wave.f32 wave.f32.pfpl");
+    // −0 is within the bound of bin 0
+    assert!(report.contains("values kept raw   3"), "{report}");
+}
+
+#[test]
+fn clear_errors_that_lose_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("odd.f32", [0; 7]);
+    sandbox.write("wave.f32", bytes(&wave(5000)));
+    sandbox.succeed("compress wave.f32 --bound 1e-3");
+    let stream = fs::read(sandbox.path("wave.f32.pfpl")).unwrap();
+    sandbox.write("cut.pfpl", &stream[..stream.len() - 1]);
+    let mut damaged = stream.clone();
+    damaged[24..28].fill(0xff);
+    sandbox.write("damaged.pfpl", &damaged);
+    sandbox.write("noise.pfpl", [7; 100]);
+    sandbox.write("name", bytes(&wave(10)));
+    sandbox.fail("compress missing.f32 --bound 1", 3, "cannot open missing.f32");
+    sandbox.fail("compress . --bound 1 --dtype f32", 3, "not a file");
+    sandbox.fail("compress odd.f32 --bound 1", 3, "not a whole number");
+    sandbox.fail("compress name --bound 1", 2, "--dtype");
+    sandbox.fail("compress wave.f32 --bound many --force", 2, "many");
+    for bound in ["nan", "0", "-1", "inf", "1e-40", "3e38"] {
+        sandbox.fail(&format!("compress wave.f32 --bound {bound} --force"), 2, "not usable");
+    }
+    sandbox.fail("compress wave.f32", 2, "--bound");
+    sandbox.fail("compress wave.f32 --bound 1 --rel 1", 2, "cannot be used with");
+    sandbox.fail("compress wave.f32 --bound 1", 3, "--force");
+    sandbox.fail("compress wave.f32 nowhere/out.pfpl --bound 1", 3, "cannot write nowhere/out.pfpl");
+    sandbox.fail("decompress noise.pfpl", 3, "not a PFPL stream");
+    sandbox.fail("decompress cut.pfpl", 3, "truncated");
+    sandbox.fail("decompress damaged.pfpl", 3, "chunk 0");
+    sandbox.fail("inspect cut.pfpl", 3, "truncated");
+    sandbox.fail("verify odd.f32 wave.f32.pfpl", 3, "not a whole number");
+    sandbox.fail("verify name wave.f32.pfpl", 3, "5000 values");
+    sandbox.fail("decompress name", 2, ".pfpl");
+    // what was there before a failed --force is still there
+    sandbox.fail("decompress damaged.pfpl wave.f32 --force", 3, "chunk 0");
+    assert_eq!(fs::read(sandbox.path("wave.f32")).unwrap(), bytes(&wave(5000)));
+}
+
+#[test]
+fn bench_reports_figures() {
+    let sandbox = Sandbox::new();
+    sandbox.write("wave.f32", bytes(&wave(50_000)));
+    let report: serde_json::Value = serde_json::from_str(&sandbox.succeed("bench wave.f32 --bound 1e-3 --threads 1 --json")).unwrap();
+    for key in ["encode_bytes_per_s", "decode_bytes_per_s", "memcpy_bytes_per_s", "ratio"] {
+        assert!(report[key].as_f64().unwrap() > 0.0, "{key}");
+    }
+}
+
+#[test]
+fn completions_and_manual() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.succeed("completions bash").contains("decompress"));
+    assert!(sandbox.succeed("man").contains(".TH pfpl"));
+}
+
+/// Runs a shell script with `$PFPL`; `None`, after saying so, where the machine does not allow what it needs.
+#[cfg(target_os = "linux")]
+fn shell(sandbox: &Sandbox, needs: &[&str], script: &str) -> Option<Output> {
+    let usable = Command::new(needs[0]).args(&needs[1..]).output().is_ok_and(|output| output.status.success());
+    if !usable {
+        eprintln!("SKIPPED: {} is not allowed here", needs.join(" "));
+        return None;
+    }
+    let mut command = Command::new(needs[0]);
+    command.args(&needs[1..needs.len() - 1]).arg(script).env("PFPL", PFPL).current_dir(sandbox.0.path());
+    Some(command.output().unwrap())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_loses_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("noise.f32", (0..2_000_000u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect::<Vec<u8>>());
+    fs::create_dir(sandbox.path("small")).unwrap();
+    let script =
+        "mount -t tmpfs -o size=4m none small && $PFPL compress noise.f32 small/noise.pfpl --bound 1e-30; code=$?; ls -A small; exit $code";
+    let Some(output) = shell(&sandbox, &["unshare", "-rm", "sh", "-c", "mount -t tmpfs none /mnt"], script) else { return };
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains("no room") && error.lines().count() == 1, "{error}");
+    assert!(output.stdout.is_empty(), "left behind: {}", String::from_utf8_lossy(&output.stdout));
+    let script = "$PFPL compress noise.f32 - --bound 1 > /dev/full";
+    let output = shell(&sandbox, &["sh", "-c", "true"], script).unwrap();
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stream_fits_where_the_largest_would_not() {
+    let sandbox = Sandbox::new();
+    sandbox.write("flat.f32", bytes(&vec![1.0; 2_000_000]));
+    fs::create_dir(sandbox.path("small")).unwrap();
+    let script = "mount -t tmpfs -o size=4m none small && $PFPL compress flat.f32 small/flat.pfpl --bound 1 && $PFPL verify flat.f32 small/flat.pfpl";
+    let Some(output) = shell(&sandbox, &["unshare", "-rm", "sh", "-c", "mount -t tmpfs none /mnt"], script) else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_larger_than_the_memory_allowed() {
+    let sandbox = Sandbox::new();
+    let field = wave(1 << 20);
+    let mut file = fs::File::create(sandbox.path("large.f32")).unwrap();
+    for _ in 0..48 {
+        file.write_all(bytes(&field)).unwrap();
+    }
+    drop(file);
+    // 192 MiB of field with 48 MiB of memory of its own, stacks included
+    let script =
+        "ulimit -d 49152 && $PFPL compress large.f32 --bound 1e-3 --threads 2 && $PFPL decompress large.f32.pfpl back.f32 --threads 2";
+    let output = shell(&sandbox, &["sh", "-c", "ulimit -d 49152"], script).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let restored = fs::read(sandbox.path("back.f32")).unwrap();
+    assert_eq!(restored.len(), 48 << 22);
+    restored.chunks(1 << 22).for_each(|piece| assert_close(&field, piece, 1e-3));
+    // the limit does bind: a field in memory would not fit
+    assert!(
+        !shell(&sandbox, &["sh", "-c", "ulimit -d 49152"], "ulimit -d 49152 && $PFPL bench large.f32 --bound 1e-3")
+            .unwrap()
+            .status
+            .success()
+    );
+}
