@@ -1,3 +1,3 @@
-//! Error-bounded compression of float and double fields: the CPU coder of [`pfpl_host`], re-exported, and the device backends.
+#![doc = include_str!("../README.md")]
 
 pub use pfpl_host::*;
