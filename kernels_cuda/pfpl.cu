@@ -1,10 +1,37 @@
-// Entry points of the CUDA kernels.
-#include "platform.h"
-#include "transpose.h"
+// Entry points of the CUDA kernels, and how they are launched.
+//
+// Encoders, T = f32 or f64: parameters are a Launch, then that many EncodeFields by value.
+//   pfpl_encode_T_small     one field of at most ENCODE_SMALL_CHUNKS chunks; grid = max(chunks, 1), best while all fit the device
+//   pfpl_encode_T_1         one field
+//   pfpl_encode_T_63        up to 63 fields, or any number at Launch::list
+//   pfpl_encode_T_511       up to 511 fields
+// Threads a block, blocks an SM and bytes of dynamic shared memory (above 48 KiB: opt in) are the constants below.  Grid of all but
+// `small`: min(chunks, SMs * blocks an SM), at least 1; any grid from 1 on is right.
+#include "encode.h"
+
 using namespace pfpl;
-PFPL_KERNEL(probe, 128, 1)(PFPL_PARAMETER Launch l, u32* out) {
-  u32 r[32]; for (int i = 0; i < 32; i++) r[i] = out[threadIdx.x * 32 + i];
-  planes_of_words<32>(r); u32& s = shared_memory<u32>(); copy_async<4>(&s, out + 7, 4); copies_wait(); barrier();
-  out[0] = warp_scan(fetch_add(out + 5, l.fields)) + load_acquire(out) + s;
-  for (int i = 0; i < 32; i++) out[threadIdx.x * 32 + i] = r[i];
-}
+
+template <u32 COUNT> struct EncodeList { EncodeField field[COUNT]; };
+
+constexpr u32 ENCODE_SMALL_CHUNKS = 512;
+static_assert(ENCODE_SMALL_CHUNKS == SMALL_CHUNKS, "");
+static_assert(ENCODE_THREADS == 128 && ENCODE_BLOCKS == 5 && sizeof(Shared<float>) == 45552 && sizeof(Shared<double>) == 45552, "");
+static_assert(SMALL_THREADS == 512 && SMALL_BLOCKS == 2 && sizeof(SmallShared<float>) == 35984 && sizeof(SmallShared<double>) == 35984, "");
+
+#define PFPL_ENCODE(NAME, VALUE, COUNT)                                                                                            \
+  PFPL_KERNEL(NAME, ENCODE_THREADS, ENCODE_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER EncodeList<COUNT> list) {          \
+    encode_chunks<VALUE, (COUNT > 1)>(launch, COUNT > 1 && launch.list ? (const EncodeField*)launch.list : list.field);            \
+  }
+#define PFPL_ENCODE_SMALL(NAME, VALUE)                                                                                             \
+  PFPL_KERNEL(NAME, SMALL_THREADS, SMALL_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER EncodeList<1> list) {                \
+    encode_small<VALUE>(launch, list.field[0]);                                                                                    \
+  }
+
+PFPL_ENCODE_SMALL(pfpl_encode_f32_small, float)
+PFPL_ENCODE(pfpl_encode_f32_1, float, 1)
+PFPL_ENCODE(pfpl_encode_f32_63, float, 63)
+PFPL_ENCODE(pfpl_encode_f32_511, float, 511)
+PFPL_ENCODE_SMALL(pfpl_encode_f64_small, double)
+PFPL_ENCODE(pfpl_encode_f64_1, double, 1)
+PFPL_ENCODE(pfpl_encode_f64_63, double, 63)
+PFPL_ENCODE(pfpl_encode_f64_511, double, 511)

@@ -80,7 +80,7 @@ PFPL_FN u32 select_or_not(u32 mask, u32 a, u32 b) { u32 d; asm("lop3.b32 %0,%1,%
 PFPL_FN u32 popcount(u32 v) { return __popc(v); }
 PFPL_FN u32 lowest_bit(u32 v) { return __ffs(v) - 1; }                     // v != 0
 // sum of the products of the four unsigned bytes of a and b, plus c
-PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) { return __dp4a(a, b, c); }
+PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) { u32 d; asm("dp4a.u32.u32 %0,%1,%2,%3;" : "=r"(d) : "r"(a), "r"(b), "r"(c)); return d; }
 PFPL_FN u32 odd_mask(u32 v) { u32 d; asm("bfe.s32 %0,%1,0,1;" : "=r"(d) : "r"(v)); return d; }     // all ones for odd v, else 0
 // v itself; what is computed from it is computed here, not hoisted out of a loop or shared with an earlier use
 PFPL_FN u32 opaque(u32 v) { asm volatile("" : "+r"(v)); return v; }
@@ -93,6 +93,9 @@ PFPL_FN float max_nan(float a, float b) {       // the larger; NaN if either is
   return a > b || a != a ? a : b;
 #endif
 }
+
+PFPL_FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }      // a * b + c, rounded once
+PFPL_FN double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
 
 // ---------------------------------------------------------------- memory
 // Device-scope accesses of global words that other blocks access at the same time.

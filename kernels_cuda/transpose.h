@@ -40,7 +40,7 @@ template <int N> PFPL_FN void planes_of_words(u32* r) {
   }
   transpose_stage<4, N>(r); transpose_stage<2, N>(r); transpose_stage<1, N, Invert::OUT>(r);
 }
-// The way back.
+// The way back, rows as d + m again.
 template <int N> PFPL_FN void words_of_planes(u32* r) {
   transpose_stage<1, N, Invert::IN>(r); transpose_stage<2, N>(r); transpose_stage<4, N>(r);
   if constexpr (N == 32) { transpose_stage<8, 32>(r); transpose_stage<16, 32>(r); }
@@ -53,6 +53,23 @@ template <int N> PFPL_FN void words_of_planes(u32* r) {
       const u32 v = r[i];
       r[i] = permute(v, NEGABINARY, 0x7650); r[i + 8] = permute(v, NEGABINARY, 0x7651);
       r[i + 16] = permute(v, NEGABINARY, 0x7652); r[i + 24] = permute(v, NEGABINARY, 0x7653);
+    }
+  }
+}
+
+// The same for V < 32 elements a thread, 32/V neighbouring lanes sharing 32 elements in order: lane `part` of them holds rows 32-V(1+part)
+// and up, of the words and then of the planes.  The stages by V and more go through a shuffle.
+template <int V> PFPL_FN void planes_of_parts(u32* r, u32 part) {
+  if constexpr (V > 8) transpose_stage<8, V>(r);
+  if constexpr (V > 4) transpose_stage<4, V>(r);
+  transpose_stage<2, V>(r); transpose_stage<1, V, Invert::OUT>(r);
+  PFPL_UNROLL for (u32 s = 16; s >= V; s /= 2) {
+    const bool high = !(part & s / V);          // holds the higher row of the pair
+    PFPL_UNROLL for (int i = 0; i < V; i++) {
+      const u32 other = shuffle_xor(r[i], s / V);
+      if (s == 16) r[i] = permute(r[i], other, high ? 0x3276 : 0x5410);
+      else if (s == 8) r[i] = permute(r[i], other, high ? 0x3715 : 0x6240);
+      else r[i] = select(high ? 0xF0F0F0F0u : 0x0F0F0F0Fu, r[i], funnel_left(other, other, high ? 28 : 4));
     }
   }
 }

@@ -1,0 +1,692 @@
+// The encoder (FORMAT.md, coding a chunk): one launch codes one field or a list of them.
+//
+// A block owns one chunk at a time, each of its T threads N = 4096/T consecutive 32-bit words of it (a 64-bit code is two).  Both
+// element types share all but the quantizer: the halves of 64-bit words are transposed each by itself, and from the planes on a chunk is
+// 4096 words of bytes.
+//
+// Two kernels.  `encode_chunks`: persistent blocks that draw chunks as tickets, and write a coded chunk two chunks later, when the sizes
+// before it have long been published.  `encode_small`: one chunk a block, more threads a chunk, for so few chunks that latency is all.
+//
+// State (see Launch): control word = epoch << 32 | tickets drawn.  A chunk's word = tag << 15 | coded bytes, tag = epoch + 1 (17 bits),
+// so words of other calls are never taken for this one's.  The draw that is the last of its launch resets the tickets and steps the
+// epoch; every block takes the epoch from its first draw, so none reads it late.  Each call also zeroes a slice of the words that it does
+// not use: every word is rewritten within SLICES calls, long before its tag comes again.
+//
+// Memory order: everything shared between blocks is a single word that carries its whole meaning (a draw, or tag and size), and no other
+// memory is read on the strength of it.  So relaxed accesses suffice; the end of a launch orders its words before the next call's.
+//
+// Progress: a block waits only for sizes of chunks with earlier tickets, whose blocks run already, and publishes its own size before it
+// waits.  In `encode_small` the block index is the chunk; there a block whose patience ends sizes the missing chunk itself.
+#pragma once
+#include "transpose.h"
+
+namespace pfpl {
+
+constexpr u32 NONE = 0xffffffffu;
+constexpr u32 CHUNK_WORDS = CHUNK_BYTES / 4;
+constexpr u32 LAST_EPOCH = 0x1fffe, SIZE_BITS = 15, SLICES = 32768;
+constexpr int PATIENCE = 64;                    // polls before a block of encode_small helps
+
+PFPL_FN u64* control_word(const Launch& l) { return (u64*)l.state; }
+PFPL_FN u32* chunk_words(const Launch& l) { return (u32*)(l.state + CONTROL_BYTES + 16ull * l.field_capacity); }
+PFPL_FN u32 tag_of(u64 draw) { return ((u32)(draw >> 32) + 1) << SIZE_BITS; }
+// By all T threads of the block that made the last draw of the launch.
+template <u32 T> PFPL_FN void end_of_epoch(const Launch& l, u32 tag, u32 tid) {
+  const u32 epoch = (tag >> SIZE_BITS) - 1, width = (l.chunk_capacity + SLICES - 1) / SLICES;
+  if (tid == 0) store_relaxed(control_word(l), (u64)(epoch == LAST_EPOCH ? 0 : epoch + 1) << 32);
+  const u64 first = (u64)(epoch % SLICES) * width;
+  for (u64 i = first + tid; i < first + width && i < l.chunk_capacity; i += T)
+    if (i >= l.chunks) store_relaxed(chunk_words(l) + i, 0);
+}
+
+// ---------------------------------------------------------------- fields
+template <class Value> PFPL_FN u64 payload_offset(const EncodeField& f) { return table_offset(f.wide != 0) + 4 * chunks_of<Value>(f.n); }
+
+// The field that chunk c is of, from field `from` on: the last whose first_chunk is not above c.
+PFPL_FN u32 find_field(const EncodeField* fields, u32 count, u32 from, u32 c) {
+  u32 step = 1;
+  for (; from + step < count && fields[from + step].first_chunk <= c; step *= 2) from += step;
+  for (step /= 2; step; step /= 2)
+    if (from + step < count && fields[from + step].first_chunk <= c) from += step;
+  return from;
+}
+
+// Header, padding and outcome of a field with `payload` coded bytes; one thread.
+template <class Value> PFPL_NOINLINE void finish_field(const EncodeField& f, u64 payload) {
+  const u64 chunks = chunks_of<Value>(f.n), end = payload_offset<Value>(f) + payload, bytes = (end + 3) & ~3ull;
+  u32* const h = (u32*)f.stream;
+  if (bytes <= f.capacity) for (u64 i = end; i < bytes; i++) ((u8*)h)[i] = 0;
+  if (f.wide) {
+    const u64 archive = bytes - WIDE_HEADER;
+    if (f.capacity >= WIDE_HEADER) {
+      h[0] = MAGIC_W | Element<Value>::TYPE_BYTE; h[1] = bits_of(f.bound);
+      h[2] = (u32)f.n; h[3] = (u32)(f.n >> 32); h[4] = (u32)archive; h[5] = (u32)(archive >> 32); h[6] = (u32)chunks; h[7] = (u32)(chunks >> 32);
+    }
+  } else {
+    if (f.capacity >= NARROW_HEADER) { h[0] = MAGIC_P | Element<Value>::TYPE_BYTE; h[1] = (u32)(bytes - NARROW_HEADER); h[2] = bits_of(f.bound); h[3] = (u32)f.n; }
+    if (f.capacity >= NARROW_HEADER + NARROW_WORDS) { h[4] = (u32)chunks * CHUNK_BYTES; h[5] = (u32)chunks; }
+  }
+  if (f.outcome) { Outcome* o = (Outcome*)f.outcome; o->stream_bytes = bytes; o->status = bytes <= f.capacity ? OK : OVERFLOW_; o->chunk = NO_CHUNK; }
+}
+
+// ---------------------------------------------------------------- shared memory
+template <class Value, u32 T, u32 STAGED> struct EncodeShared {
+  Words4 units[1024];                           // the chunk's values, then its planes; both in rows of 128 bytes whose 16-byte units are swizzled
+  u32 staged[STAGED];                           // coded bytes, linear
+  Words2 compact[16];                           // flags of a word's nonzero bytes -> {byte permute selector, 8 * bytes}
+  u8 level2[256];                               // level-2 bitmap
+  alignas(16) u32 counts[T / 32], counts_upper[T / 32], bits[T / 32], sums[T / 32];     // of each warp
+  u32 ticket, field, tag, entry;
+};
+
+template <u32 N> PFPL_FN u32 sum_of(const u32* p) {
+  u32 t = 0;
+  PFPL_UNROLL for (u32 i = 0; i < N; i += 4) { const Words4 v = *(const Words4*)(p + i); t += v.x + v.y + v.z + v.w; }
+  return t;
+}
+template <u32 N> PFPL_FN u32 sum_below(const u32* p, u32 n) {              // p[0] + .. + p[n-1]
+  u32 t = 0;
+  PFPL_UNROLL for (u32 i = 0; i < N; i += 4) {
+    const Words4 v = *(const Words4*)(p + i);
+    if (n > i) t += v.x;
+    if (n > i + 1) t += v.y;
+    if (n > i + 2) t += v.z;
+    if (n > i + 3) t += v.w;
+  }
+  return t;
+}
+template <u32 N> PFPL_FN u32 or_of(const u32* p) {
+  u32 t = 0;
+  PFPL_UNROLL for (u32 i = 0; i < N; i += 4) { const Words4 v = *(const Words4*)(p + i); t |= v.x | v.y | v.z | v.w; }
+  return t;
+}
+
+// ---------------------------------------------------------------- geometry
+template <class Value, u32 T> struct Geometry {
+  static constexpr u32 N = CHUNK_WORDS / T;                     // words a thread
+  static constexpr u32 V = Element<Value>::CODES / T;           // codes a thread
+  static constexpr u32 SETS = sizeof(Value) / 4;                // 32-bit halves of a code: the lower, the upper
+  static constexpr u32 PLANE_WORDS = CHUNK_WORDS / Element<Value>::WIDTH;
+  // Planes lie in rows of 32 words whose 16-byte units are xored with this of the row: runs of words are then read, and a plane's words
+  // from several threads written, without bank conflicts.
+  PFPL_FN static constexpr u32 swizzle(u32 row) {
+    return (V == 32 ? row : sizeof(Value) == 4 ? row ^ (row >> 3 & 4) ^ (row >> 5 & 2) : V == 16 ? row ^ (row >> 3 & 4) : row ^ (row >> 3 & 7)) & 7;
+  }
+  PFPL_FN static constexpr u32 place(u32 word) { return word ^ swizzle(word >> 5) << 2; }       // of a planes' word; linear over xor
+};
+// Values lie in rows of 128 bytes too, their units xored with the row.
+PFPL_FN u32 value_unit(u32 unit) { return unit ^ (unit >> 3 & 7); }
+
+// ---------------------------------------------------------------- values into shared memory
+// Asynchronous.  Values past the field's end are 0, whose code is 0.
+template <class Value, u32 T> PFPL_FN void load_chunk(Words4* units, const EncodeField& f, u32 chunk, u32 tid) {
+  constexpr u32 CODES = Element<Value>::CODES;
+  const u64 first = (u64)chunk * CODES, left = f.n - first;
+  const u8* const g = (const u8*)(f.field + first * sizeof(Value));
+  if (left >= CODES && !(f.field & 15)) {
+    Words4* const d = units + value_unit(tid);  // T is a multiple of 64 units: the rows' low bits repeat
+    PFPL_UNROLL for (u32 k = 0; k < 1024 / T; k++) copy_async<16>(d + k * T, g + (k * T + tid) * 16);
+  } else {
+    PFPL_ROLL for (u32 e = tid; e < CODES; e += T) {
+      const u32 at = e * sizeof(Value);
+      const bool here = e < left;
+      copy_async<sizeof(Value)>((u8*)(units + value_unit(at >> 4)) + (at & 15), here ? g + at : g, here ? sizeof(Value) : 0);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- quantize and difference
+// The first try of quantize(), for values whose first bin holds; `Check` tells afterwards whether it held for all.  The zigzag code is
+// |2q + 1/2| - 1/2, which is exact; it comes out with the bits of 2^23 (2^52) added, which differences do not see.
+template <class Value> struct Check;
+template <> struct Check<float> {
+  static constexpr u32 BIAS = 0x4B000000u;
+  float bin = 0.f, error = 0.f;
+  PFPL_FN void add(float q, float d, const Step<float>&) { bin = max_nan(bin, magnitude(q)); error = max_nan(error, magnitude(d)); }
+  PFPL_FN bool holds(const Step<float>& k) const { return (error <= k.eb) & (bin < Element<float>::RADIUS); }
+};
+template <> struct Check<double> {
+  static constexpr u64 BIAS = 0x4330000000000000ull;
+  bool ok = true;
+  PFPL_FN void add(double q, double d, const Step<double>& k) { ok = ok & (magnitude(d) <= k.eb) & (magnitude(q) < Element<double>::RADIUS); }
+  PFPL_FN bool holds(const Step<double>&) const { return ok; }
+};
+template <class Value> PFPL_FN typename Element<Value>::Code quantize_first(Value x, const Step<Value>& k, Check<Value>& check) {
+  using E = Element<Value>;
+  const Value q = (x * k.inv + E::ROUND) - E::ROUND;
+  check.add(q, x - q * k.eb2, k);
+  return bits_of(magnitude(fused(q, (Value)2, (Value)0.5)) + (value_of(Check<Value>::BIAS) - (Value)0.5));
+}
+template <class Value> PFPL_FN typename Element<Value>::Code quantize_both(Value x, const Step<Value>& k) { return quantize(x, k) + Check<Value>::BIAS; }
+
+template <class Value> union Unit { Words4 words; Value values[16 / sizeof(Value)]; };
+
+// This thread's words d + m (see transpose.h), last element first: rows[V-1-e], the upper halves at rows[2V-1-e].  Gives the OR of the
+// warp's d, of 64-bit words squeezed: bit 16 if any upper half, bit 8 if any upper quarter of a lower half is not 0.
+template <class Value, u32 T> PFPL_FN u32 code_values(const Words4* units, const Step<Value>& k, u32 tid, u32* rows) {
+  using G = Geometry<Value, T>; using Code = typename Element<Value>::Code;
+  constexpr u32 PER_UNIT = 16 / sizeof(Value), GROUP = 2 * PER_UNIT, THREAD_UNITS = G::N / 4;
+  constexpr Code M = Element<Value>::NEGABINARY;
+  const u32 unit0 = tid * THREAD_UNITS;
+  Code before = Check<Value>::BIAS, all = 0;
+  if (tid) {
+    const Words4* const p = units + value_unit(unit0 - 1);
+    before = quantize_both(((const Value*)p)[PER_UNIT - 1], k);
+  }
+  const u32 row = unit0 & ~7u, swizzle = unit0 >> 3 & 7, in_row = unit0 & 7;
+  PFPL_UNROLL for (u32 g = 0; g < G::V / GROUP; g++) {
+    const Words4* const p0 = units + (row | ((in_row + 2 * g) ^ swizzle));
+    const Words4* const p1 = units + (row | ((in_row + 2 * g + 1) ^ swizzle));
+    Unit<Value> u0, u1;
+    u0.words = *p0; u1.words = *p1;
+    Check<Value> check;
+    Code c[GROUP];
+    PFPL_UNROLL for (u32 j = 0; j < PER_UNIT; j++) c[j] = quantize_first(u0.values[j], k, check);
+    PFPL_UNROLL for (u32 j = 0; j < PER_UNIT; j++) c[PER_UNIT + j] = quantize_first(u1.values[j], k, check);
+    if (any(!check.holds(k))) {                 // some value of the warp's needs the second try, or its own bits
+      PFPL_ROLL for (u32 half = 0; half < 2; half++) {          // one copy of the code: the codes rotate through it
+        Unit<Value> u;
+        u.words = load_again(half ? p1 : p0);
+        PFPL_UNROLL for (u32 j = 0; j < PER_UNIT; j++) { c[j] = c[PER_UNIT + j]; c[PER_UNIT + j] = quantize_both(u.values[j], k); }
+      }
+    }
+    PFPL_UNROLL for (u32 j = 0; j < GROUP; j++) {
+      const Code d = c[j] - before + M;
+      before = c[j];
+      all |= d ^ M;
+      const u32 i = G::V - 1 - (GROUP * g + j);
+      rows[i] = (u32)d;
+      if constexpr (G::SETS == 2) rows[G::V + i] = (u32)(d >> 32);
+    }
+  }
+  if constexpr (G::SETS == 2) return warp_or((all >> 32 ? 0x10000u : 0) | ((u32)all >> 16 ? 0x100u : 0));
+  else return warp_or(all);
+}
+
+// How much of a chunk's 4096 words, from its end, can be nonzero, given the OR of code_values(): a quarter, half, all of them.
+PFPL_FN bool within_quarter(u32 bits) { return bits < 0x100u; }
+PFPL_FN bool within_half(u32 bits) { return bits < 0x10000u; }
+
+// rows: words -> planes, in registers.  `bits`: this warp's; rows of planes that it says are zero are left unspecified.
+template <class Value, u32 T> PFPL_FN void transpose_rows(u32* rows, u32 bits, u32 tid) {
+  using G = Geometry<Value, T>;
+  if constexpr (G::V == 32) {
+    if (within_quarter(bits)) planes_of_words<8>(rows);
+    else if (within_half(bits)) planes_of_words<16>(rows);
+    else planes_of_words<32>(rows);
+  } else {
+    const u32 part = tid % (32 / G::V);
+    planes_of_parts<G::V>(rows, part);
+    if constexpr (G::SETS == 2) { if (!within_half(bits)) planes_of_parts<G::V>(rows + G::V, part); }
+  }
+}
+
+// planes -> shared memory.  `bits`: this warp's, `block_bits`: the block's, whose planes are all written, zeros included.
+template <class Value, u32 T> PFPL_FN void store_planes(u32* planes, const u32* rows, u32 bits, u32 block_bits, u32 tid) {
+  using G = Geometry<Value, T>;
+  const u32 group = tid * G::V / 32, part = tid % (32 / G::V);
+  // the upper of the two 32-bit words that a plane has of a 64-bit group holds the group's first 32 elements
+  const u32 base = G::place(part * G::V * G::PLANE_WORDS + (G::SETS == 2 ? group ^ 1 : group));
+  auto put = [&](u32 set, u32 from, u32 to, bool zero) {        // set 0 is the last 32 planes
+    PFPL_UNROLL for (u32 i = from; i < to; i++) {
+      const u32 offset = (G::V - 1 - i) * G::PLANE_WORDS + (G::SETS - 1 - set) * (CHUNK_WORDS / 2);
+      planes[(base ^ G::swizzle(offset >> 5) << 2) + offset] = zero ? 0 : rows[set * G::V + i];
+    }
+  };
+  if constexpr (G::V == 32) {
+    put(0, 0, 8, false);
+    if (!within_quarter(block_bits)) { if (within_quarter(bits)) put(0, 8, 16, true); else put(0, 8, 16, false); }
+    if (!within_half(block_bits)) { if (within_half(bits)) put(0, 16, 32, true); else put(0, 16, 32, false); }
+  } else {
+    put(0, 0, G::V, false);
+    if constexpr (G::SETS == 2) { if (!within_half(block_bits)) { if (within_half(bits)) put(1, 0, G::V, true); else put(1, 0, G::V, false); } }
+  }
+}
+
+// ---------------------------------------------------------------- RZE: flags
+// Flags of the nonzero bytes of eight words, byte i of word j at bit 4j + i.
+PFPL_FN u32 nonzero_pair(u32 a, u32 b) {        // of two words, times 128
+  const u32 ma = (((a & 0x7f7f7f7fu) + 0x7f7f7f7fu) | a) & 0x80808080u, mb = (((b & 0x7f7f7f7fu) + 0x7f7f7f7fu) | b) & 0x80808080u;
+  return dot_bytes(mb, 0x80402010u, dot_bytes(ma, 0x08040201u, 0));
+}
+PFPL_FN u32 nonzero_flags(const u32* w) {
+  const u32 b0 = nonzero_pair(w[0], w[1]), b1 = nonzero_pair(w[2], w[3]), b2 = nonzero_pair(w[4], w[5]), b3 = nonzero_pair(w[6], w[7]);
+  return (((((b3 << 8) + b2) << 8) + b1) << 1) + (b0 >> 7);
+}
+
+// A thread's run of RW words: flags of its nonzero bytes, which are RW/2 bytes of the bitmap; `changed`: those that differ from the byte before;
+// `counts`: how many flags, and 65536 times how many changed bytes.
+template <u32 RW> struct Flags { u32 nonzero[RW / 8], changed, counts; };
+
+template <class Value, u32 T, u32 RW> PFPL_FN void read_run(const u32* planes, u32 word, u32* r) {
+  const u32 row = word >> 5, swizzle = Geometry<Value, T>::swizzle(row), unit0 = word >> 2 & 7;
+  PFPL_UNROLL for (u32 k = 0; k < RW / 4; k++) {
+    const Words4 v = *(const Words4*)(planes + row * 32 + (((unit0 + k) ^ swizzle) << 2));
+    r[4 * k] = v.x; r[4 * k + 1] = v.y; r[4 * k + 2] = v.z; r[4 * k + 3] = v.w;
+  }
+}
+// `start`: no bitmap byte, or only zeros, before the run.
+template <class Value, u32 T, u32 RW> PFPL_FN void flag_run(const u32* planes, u32 word, bool start, u32* r, Flags<RW>& f) {
+  read_run<Value, T, RW>(planes, word, r);
+  u32 last = 0;                                 // the bitmap byte before the run, on top
+  if (!start) {
+    const Words2 v = *(const Words2*)(planes + Geometry<Value, T>::place(word - 2));
+    last = nonzero_pair(v.x, v.y) << 17;
+  }
+  u32 delta[2] = {0, 0};
+  f.counts = 0;
+  PFPL_UNROLL for (u32 g = 0; g < RW / 8; g++) {
+    f.nonzero[g] = nonzero_flags(r + 8 * g);
+    delta[g] = f.nonzero[g] ^ funnel_left(g ? f.nonzero[g - 1] : last, f.nonzero[g], 8);
+    f.counts += popcount(f.nonzero[g]);
+  }
+  f.changed = nonzero_pair(delta[0], delta[1]) >> 7;
+  f.counts += popcount(f.changed) << 16;
+}
+
+// Levels 3 and 4, in one warp: lane l has bytes 8l .. 8l+7 of level 2's bitmap.
+struct UpperLevels {
+  Words2 level2;
+  u32 flags, before;                            // level 3's bitmap byte l, and the one before
+  u32 kept_below, kept;                         // bytes of level 2 kept by the lanes below, by all
+  u32 level4;
+};
+PFPL_FN UpperLevels upper_levels(const u8* level2, u32 lane) {
+  UpperLevels u;
+  u.level2 = ((const Words2*)level2)[lane];
+  u32 previous = shuffle_up(u.level2.y, 1);
+  if (lane == 0) previous = 0;
+  u.flags = nonzero_pair(u.level2.x ^ funnel_left(previous, u.level2.x, 8), u.level2.y ^ funnel_left(u.level2.x, u.level2.y, 8)) >> 7;
+  const u32 scan = warp_scan(popcount(u.flags));
+  u.kept_below = scan - popcount(u.flags);
+  u.kept = shuffle(scan, 31);
+  u.before = shuffle_up(u.flags, 1);
+  if (lane == 0) u.before = 0;
+  u.level4 = ballot(u.flags != u.before);
+  return u;
+}
+// The chunk's size-table entry, from the number of nonzero bytes, of kept bytes of level 1's bitmap, and the upper levels.
+PFPL_FN u32 table_entry(u32 nonzero, u32 kept, const UpperLevels& u) {
+  const u32 bytes = nonzero ? nonzero + kept + u.kept + popcount(u.level4) + 6 : EMPTY_CHUNK_BYTES;
+  return bytes < CHUNK_BYTES ? bytes : RAW_FLAG | CHUNK_BYTES;
+}
+
+// ---------------------------------------------------------------- RZE: coded bytes into shared memory
+// Levels 3 and 4 and the chunk's last two bytes, from byte `at` of `out` on; one warp.
+PFPL_FN void stage_upper(u8* out, u32 at, bool empty, const UpperLevels& u, u32 lane) {
+  if (!empty) {
+    u32 p = at + u.kept_below;
+    for (u32 f = u.flags; f; f &= f - 1) { const u32 b = lowest_bit(f); out[p++] = (u8)((b < 4 ? u.level2.x : u.level2.y) >> (8 * (b & 3))); }
+    at += u.kept;
+    if (u.flags != u.before) out[at + popcount(u.level4 & ((1u << lane) - 1))] = (u8)u.flags;
+    at += popcount(u.level4);
+    if (lane < 4) out[at + lane] = (u8)(u.level4 >> (8 * lane));
+    at += 4;
+  }
+  if (lane < 2) out[at + lane] = (u8)(CHUNK_BYTES >> (8 * lane));
+}
+
+// The end of a run's nonzero bytes, which shares its word with the next run's.
+struct Tail { u32 bytes, start, end; };         // the bytes at their places in the word; first and last position, in bits
+// The run's nonzero bytes, from byte `at1` on, whole words only (a word is stored by the run that fills it), and the kept bytes of its
+// bitmap, from byte `at2` on.
+template <u32 RW> PFPL_FN Tail stage_run(u32* out, const Words2* compact, const u32* r, const Flags<RW>& f, u32 at1, u32 at2) {
+  u32 window = 0, position = at1 * 8;
+  u32* word = out + (at1 >> 2);
+  PFPL_UNROLL for (u32 g = 0; g < RW / 8; g++) {
+    if (any(f.nonzero[g] != 0)) {
+      // nibbles times 8: offsets into the table
+      const u32 even = (f.nonzero[g] << 3) & 0x78787878u, odd = (f.nonzero[g] >> 1) & 0x78787878u;
+      Words2 e[8];
+      PFPL_UNROLL for (u32 k = 0; k < 8; k++) e[k] = *(const Words2*)((const u8*)compact + permute(k & 1 ? odd : even, 0, 0x4440 + (k >> 1)));
+      PFPL_UNROLL for (u32 k = 0; k < 8; k++) {
+        const u32 bytes = permute(r[8 * g + k], 0, e[k].x), next = position + e[k].y;
+        window |= funnel_left(0, bytes, position);
+        if ((next ^ position) & ~31u) { *word++ = window; window = funnel_left(bytes, 0, position); }
+        position = next;
+      }
+    }
+  }
+  u8* kept = (u8*)out + at2;
+  PFPL_UNROLL for (u32 g = 0; g < RW / 8; g++)
+    if (any((f.changed >> (4 * g) & 15) != 0)) {
+      PFPL_UNROLL for (u32 b = 0; b < 4; b++) if (f.changed >> (4 * g + b) & 1) *kept++ = (u8)(f.nonzero[g] >> (8 * b));
+    }
+  return Tail{window, at1 * 8, position};
+}
+// After a barrier: the tail's bytes go into a word that another thread may have stored.
+PFPL_FN void stage_tail(u8* out, const Tail& t) {
+  const u32 word = t.end >> 5, to = t.end >> 3 & 3, from = word == t.start >> 5 ? t.start >> 3 & 3 : 0;
+  PFPL_UNROLL for (u32 b = 0; b < 3; b++) if (b >= from && b < to) out[4 * word + b] = (u8)(t.bytes >> (8 * b));
+}
+// A raw chunk: the planes as they are.
+template <class Value, u32 T> PFPL_FN void stage_raw(u32* out, const u32* planes, u32 tid) {
+  PFPL_ROLL for (u32 u = tid; u < 1024; u += T) *(Words4*)(out + u * 4) = *(const Words4*)(planes + Geometry<Value, T>::place(u * 4));
+}
+
+// `length` staged bytes -> device memory, any alignment.
+template <u32 T> PFPL_FN void write_out(const u32* staged, u8* g, u32 length, u32 tid) {
+  const u8* const bytes = (const u8*)staged;
+  const u32 head = (0u - (u32)(u64)g) & 15;     // bytes before the first whole 16-byte unit
+  if (length < 32) { if (tid < length) g[tid] = bytes[tid]; return; }
+  const u32 units = (length - head) >> 4, shift = head * 8;
+  const u32* p = staged + (head >> 2) + tid * 4;
+  u8* d = g + head + tid * 16;
+  PFPL_ROLL for (u32 u = tid; u < units; u += T, p += T * 4, d += T * 16) {
+    const u32 w0 = p[0], w1 = p[1], w2 = p[2], w3 = p[3], w4 = p[4];
+    *(Words4*)d = Words4{funnel_right(w0, w1, shift), funnel_right(w1, w2, shift), funnel_right(w2, w3, shift), funnel_right(w3, w4, shift)};
+  }
+  if (tid < 32) {
+    const u32 done = head + units * 16, i = tid < 16 ? tid : done + tid - 16;
+    if (tid < 16 ? i < head : i < length) g[i] = bytes[i];
+  }
+}
+template <class Value> PFPL_FN void write_entry(const EncodeField& f, u32 chunk, u32 entry) {
+  const u64 at = table_offset(f.wide != 0) + 4ull * chunk;
+  if (at + 4 <= f.capacity) *(u32*)(f.stream + at) = entry;
+}
+PFPL_FN void fill_compact(Words2* compact, u32 tid) {
+  if (tid < 16) {
+    u32 selector = 0x4444, k = 0;
+    for (u32 j = 0; j < 4; j++) if (tid >> j & 1) { selector ^= (4 ^ j) << (4 * k); k++; }
+    compact[tid] = Words2{selector, 8 * k};
+  }
+}
+
+// ---------------------------------------------------------------- sizes of earlier chunks
+template <u32 T> struct Look {                  // a thread's share of up to COVER words
+  static constexpr u32 LOADS = 6, COVER = LOADS * T;
+  u32 w[LOADS];
+  // Words first .. end-1, as they are now.
+  PFPL_FN void issue(const u32* words, u32 first, u32 end, u32 tag, u32 tid) {
+    const u32* const p = words + first + tid;
+    const u32 left = end - first > tid ? end - first - tid : 0;
+    PFPL_UNROLL for (u32 k = 0; k < LOADS; k++) w[k] = tag;
+    PFPL_UNROLL for (u32 k = 0; k < LOADS; k++) if (T * k < left) w[k] = load_relaxed(p + T * k);
+  }
+  PFPL_FN bool missing(u32 tag) const {         // some word is not this call's yet
+    u32 o = 0;
+    PFPL_UNROLL for (u32 k = 0; k < LOADS; k++) o |= w[k] ^ tag;
+    return o >> SIZE_BITS;
+  }
+  PFPL_FN u32 sum(u32 tag) const {
+    u32 t = 0u - LOADS * tag;
+    PFPL_UNROLL for (u32 k = 0; k < LOADS; k++) t += w[k];
+    return t;
+  }
+};
+
+// ================================================================ persistent blocks
+constexpr u32 ENCODE_THREADS = 128, ENCODE_BLOCKS = 5;          // a block; blocks an SM
+constexpr u32 HALF_WORDS = 3588;                                // staged words of one waiting chunk; chosen for ENCODE_BLOCKS
+constexpr u32 HALF_LEVELS = HALF_WORDS * 4 - 64 - 300;          // nonzero and kept level-1 bytes that surely fit (the rest is below 300)
+template <class Value> using Shared = EncodeShared<Value, ENCODE_THREADS, 2 * HALF_WORDS>;
+
+struct Waiting { u32 chunk, length, field; };   // a coded chunk in shared memory; chunk NONE: none
+struct Prefix { u64 bytes; u32 chunk, field; }; // payload bytes of the field before chunk `chunk` (counted in the launch)
+
+// Takes the prefix to the field of `w`.
+PFPL_FN void enter_field(Prefix& p, const EncodeField* fields, const Waiting& w) {
+  if (p.field != w.field) { p.field = w.field; p.bytes = 0; p.chunk = fields[w.field].first_chunk; }
+}
+// Writes `w` from `staged` and takes the prefix past it; its sizes before are in p.
+template <class Value> PFPL_FN void write_waiting(const u32* staged, Prefix& p, const EncodeField* fields, const Waiting& w, u32 tid) {
+  const EncodeField& f = fields[w.field];
+  const u64 at = payload_offset<Value>(f) + p.bytes;
+  if (at + w.length <= f.capacity) write_out<ENCODE_THREADS>(staged, (u8*)f.stream + at, w.length, tid);
+  p.bytes += w.length;
+  p.chunk = w.chunk + 1;
+  if (tid == 0 && p.chunk - f.first_chunk == chunks_of<Value>(f.n)) finish_field<Value>(f, p.bytes);
+}
+// The same after waiting for the sizes before; all threads.
+template <class Value> PFPL_NOINLINE void write_late(Shared<Value>& s, const u32* words, const u32* staged, Prefix& p, const EncodeField* fields, const Waiting& w, u32 tag) {
+  constexpr u32 T = ENCODE_THREADS;
+  const u32 tid = thread_index();
+  enter_field(p, fields, w);
+  PFPL_ROLL do {
+    const u32 end = w.chunk - p.chunk > Look<T>::COVER ? p.chunk + Look<T>::COVER : w.chunk;
+    Look<T> look;
+    do look.issue(words, p.chunk, end, tag, tid); while (look.missing(tag));
+    const u32 sum = warp_sum(look.sum(tag));
+    if ((tid & 31) == 0) s.sums[tid >> 5] = sum;
+    barrier();
+    p.bytes += sum_of<T / 32>(s.sums);
+    p.chunk = end;
+    barrier();
+  } while (p.chunk != w.chunk);
+  write_waiting<Value>(staged, p, fields, w, tid);
+  barrier();                                    // `staged` is free
+}
+
+struct Block {                                  // what a persistent block carries from chunk to chunk
+  u32 chunk, field, tag, half;                  // half: the staging half that is free, or holds older
+  Waiting older, newer;
+  Prefix prefix;
+};
+
+// From the planes in shared memory to staged bytes (all but the barrier that completes them); publishes the chunk's size and starts the
+// load of the next chunk.  RW: words of a thread's run; the runs cover the chunk's last T * RW words, before which all is zero; with
+// BOTH, if `both`, a first pass of the same code covers as many words before them.
+template <class Value, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Shared<Value>& s, const Launch& launch, const EncodeField* fields, Block& b, bool both, bool late, u32 next, u32 next_field) {
+  constexpr u32 T = ENCODE_THREADS, WARPS = T / 32, SPAN = T * RW, LAST = CHUNK_WORDS - SPAN;
+  if (!BOTH) both = false;
+  u32* const planes = (u32*)s.units;
+  u32* const words = chunk_words(launch);
+  u32 tid = opaque(thread_index());
+  u32 r[RW];
+  Flags<RW> f, first;                           // first: of the first of two passes
+  PFPL_UNROLL for (u32 g = 0; g < RW / 8; g++) first.nonzero[g] = 0;
+  first.changed = first.counts = 0;
+  u32 from = both ? LAST - SPAN : LAST;         // the pass's first word
+  PFPL_ROLL while (true) {
+    flag_run<Value, T, RW>(planes, from + tid * RW, tid == 0 && !(both && from == LAST), r, f);
+    if (!BOTH || from == LAST) break;
+    first = f;
+    from = LAST;
+  }
+  const u32 scan = warp_scan(f.counts);
+  u32 scan_first = 0;
+  if ((tid & 31) == 31) s.counts[tid >> 5] = scan;
+  if (both) { scan_first = warp_scan(first.counts); if ((tid & 31) == 31) s.counts_upper[tid >> 5] = scan_first; }
+  if constexpr (RW == 16) { s.level2[tid] = (u8)first.changed; s.level2[128 + tid] = (u8)f.changed; }
+  else {
+    const u32 beside = shuffle_down(f.changed, 1);
+    s.level2[tid] = 0;
+    if (tid < 64) s.level2[128 + tid] = 0;
+    if (!(tid & 1)) s.level2[192 + tid / 2] = (u8)(f.changed | beside << 4);
+  }
+  if (tid == 0) { s.ticket = next; s.field = next_field; }
+  barrier();                                    // B3: counts and level 2's bitmap are here
+  tid = opaque(thread_index());
+  const u32 lane = tid & 31, warp = tid >> 5;
+  next = s.ticket; next_field = s.field;
+  if (!both && next < launch.chunks) load_chunk<Value, T>(s.units, fields[next_field], next - fields[next_field].first_chunk, tid);
+  u32 total = sum_of<WARPS>(s.counts), at = scan - f.counts + sum_below<WARPS>(s.counts, warp), at_first = 0;
+  if (both) {
+    const u32 before = sum_of<WARPS>(s.counts_upper);
+    at_first = scan_first - first.counts + sum_below<WARPS>(s.counts_upper, warp);
+    at += before; total += before;
+  }
+  const u32 nonzero = total & 0xffff, kept = total >> 16;
+  UpperLevels upper;
+  if (warp == 0) {
+    upper = upper_levels(s.level2, lane);
+    if (lane == 0) {
+      const u32 entry = table_entry(nonzero, kept, upper);
+      store_relaxed(words + b.chunk, b.tag | (entry & ~RAW_FLAG));
+      s.entry = entry;
+      write_entry<Value>(fields[b.field], b.chunk - fields[b.field].first_chunk, entry);
+    }
+  }
+  u32* out = s.staged + b.half * HALF_WORDS;
+  if (late) write_late<Value>(s, words, out, b.prefix, fields, b.older, b.tag);        // sizes before it were missing at B1
+  const bool big = BOTH && both && nonzero + kept > HALF_LEVELS;
+  bool raw = false;
+  if (big) {                                    // takes both halves
+    if (b.newer.chunk != NONE) write_late<Value>(s, words, s.staged + (b.half ^ 1) * HALF_WORDS, b.prefix, fields, b.newer, b.tag);
+    out = s.staged;
+    barrier();
+    raw = s.entry & RAW_FLAG;
+  }
+  if (BOTH && raw) {
+    stage_raw<Value, T>(out, planes, tid);
+    barrier();
+    if (next < launch.chunks) load_chunk<Value, T>(s.units, fields[next_field], next - fields[next_field].first_chunk, tid);
+  } else {
+    if (warp == 0) stage_upper((u8*)out, nonzero + kept, nonzero == 0, upper, lane);
+    Tail tail, tail_first{0, 0, 0};
+    bool pass = both;                           // the first of two
+    PFPL_ROLL while (true) {
+      if (both) read_run<Value, T, RW>(planes, (pass ? LAST - SPAN : LAST) + tid * RW, r);
+      const u32 a = pass ? at_first : at;
+      Flags<RW> g = f;
+      if (BOTH && pass) g = first;
+      tail = stage_run<RW>(out, s.compact, r, g, a & 0xffff, nonzero + (a >> 16));
+      if (!BOTH || !pass) break;
+      tail_first = tail;
+      pass = false;
+    }
+    barrier();                                  // B4: whole words are stored, planes all read
+    if (both && next < launch.chunks) load_chunk<Value, T>(s.units, fields[next_field], next - fields[next_field].first_chunk, tid);
+    stage_tail((u8*)out, tail);
+    if (BOTH && both) stage_tail((u8*)out, tail_first);
+  }
+  const Waiting done{b.chunk, s.entry & ~RAW_FLAG, b.field};
+  if (big) { b.older = done; b.newer.chunk = NONE; b.half = 0; }
+  else { b.older = b.newer; b.newer = done; b.half ^= 1; }
+  b.chunk = next; b.field = next_field;
+}
+
+template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launch, const EncodeField* fields) {
+  constexpr u32 T = ENCODE_THREADS, WARPS = T / 32;
+  Shared<Value>& s = shared_memory<Shared<Value>>();
+  u32* const words = chunk_words(launch);
+  u32 tid = thread_index();
+  if (tid == 0) { const u64 draw = fetch_add(control_word(launch), 1); s.ticket = (u32)draw; s.tag = tag_of(draw); }
+  fill_compact(s.compact, tid);
+  for (u32 i = block_index() * T + tid; i < launch.fields; i += grid_blocks() * T) if (fields[i].n == 0) finish_field<Value>(fields[i], 0);
+  barrier();
+  Block b{s.ticket, 0, s.tag, 0, {NONE, 0, 0}, {NONE, 0, 0}, {0, 0, 0}};
+  if (b.chunk < launch.chunks) {
+    if (LIST) b.field = find_field(fields, launch.fields, 0, b.chunk);
+    load_chunk<Value, T>(s.units, fields[b.field], b.chunk - fields[b.field].first_chunk, tid);
+  }
+  while (b.chunk < launch.chunks) {
+    copies_wait();
+    barrier();                                  // B0: values are here; the bytes staged before are complete
+    tid = opaque(thread_index());
+    const bool waiting = b.older.chunk != NONE;
+    if (LIST && waiting) enter_field(b.prefix, fields, b.older);
+    u32 rows[CHUNK_WORDS / T], bits, next = NONE, next_field = b.field;
+    {
+      const EncodeField& f = fields[b.field];
+      const Value eb = (Value)f.bound;
+      bits = code_values<Value, T>(s.units, Step<Value>{eb, 2 * eb, (Value)f.inverse}, tid, rows);
+    }
+    if ((tid & 31) == 0) s.bits[tid >> 5] = bits;
+    Look<T> look;                               // at the sizes before the older waiting chunk; the transpose hides the loads
+    const u32 end = waiting ? b.older.chunk : b.prefix.chunk;
+    look.issue(words, b.prefix.chunk, end, b.tag, tid);
+    transpose_rows<Value, T>(rows, bits, tid);
+    bool late = look.missing(b.tag) || end - b.prefix.chunk > Look<T>::COVER;
+    const u32 sum = warp_sum(look.sum(b.tag));
+    if ((tid & 31) == 0) s.sums[tid >> 5] = sum;
+    late = barrier_or(late);                    // B1: values all read
+    tid = opaque(thread_index());
+    if (tid == 0) {
+      next = (u32)fetch_add(control_word(launch), 1);
+      if (LIST && next < launch.chunks) next_field = find_field(fields, launch.fields, b.field, next);
+    }
+    const u32 block_bits = or_of<WARPS>(s.bits);
+    store_planes<Value, T>((u32*)s.units, rows, bits, block_bits, tid);
+    if (waiting && !late) {
+      b.prefix.bytes += sum_of<WARPS>(s.sums);
+      write_waiting<Value>(s.staged + b.half * HALF_WORDS, b.prefix, fields, b.older, tid);
+    }
+    barrier();                                  // B2: planes are here, the older half is free
+    if (within_quarter(block_bits)) pack_chunk<Value, 8, false>(s, launch, fields, b, false, late, next, next_field);
+    else pack_chunk<Value, 16, true>(s, launch, fields, b, !within_half(block_bits), late, next, next_field);
+  }
+  if (b.chunk == launch.chunks + grid_blocks() - 1) end_of_epoch<T>(launch, b.tag, thread_index());
+  barrier();                                    // the last tails are staged
+  if (b.older.chunk != NONE) write_late<Value>(s, words, s.staged + b.half * HALF_WORDS, b.prefix, fields, b.older, b.tag);
+  if (b.newer.chunk != NONE) write_late<Value>(s, words, s.staged + (b.half ^ 1) * HALF_WORDS, b.prefix, fields, b.newer, b.tag);
+}
+
+// ================================================================ few chunks of one field: one a block
+constexpr u32 SMALL_THREADS = 512, SMALL_BLOCKS = 2, SMALL_CHUNKS = SMALL_THREADS;     // a block; blocks an SM; chunks at most
+template <class Value> using SmallShared = EncodeShared<Value, SMALL_THREADS, 4736>;   // room for all levels of a chunk that turns out raw
+
+template <class Value> PFPL_FN void encode_small(const Launch& launch, const EncodeField& field) {
+  using G = Geometry<Value, SMALL_THREADS>;
+  constexpr u32 T = SMALL_THREADS, WARPS = T / 32, RW = G::N;
+  SmallShared<Value>& s = shared_memory<SmallShared<Value>>();
+  const u32 tid = thread_index(), lane = tid & 31, warp = tid >> 5, own = block_index();
+  u32* const words = chunk_words(launch);
+  u32* const planes = (u32*)s.units;
+  if (own >= launch.chunks) { if (own == 0 && tid == 0) finish_field<Value>(field, 0); return; }
+  load_chunk<Value, T>(s.units, field, own, tid);
+  u64 draw = 0;
+  if (tid == 0) draw = fetch_add(control_word(launch), 1);
+  fill_compact(s.compact, tid);
+  const Value eb = (Value)field.bound;
+  const Step<Value> step{eb, 2 * eb, (Value)field.inverse};
+  u32 chunk = own, sum = 0;
+  PFPL_ROLL while (true) {
+    copies_wait();
+    barrier();                                  // values are here
+    u32 rows[RW];
+    const u32 bits = code_values<Value, T>(s.units, step, tid, rows);
+    transpose_rows<Value, T>(rows, G::SETS == 2 ? NONE : bits, tid);
+    barrier();                                  // values all read
+    store_planes<Value, T>(planes, rows, NONE, NONE, tid);
+    barrier();                                  // planes are here
+    u32 r[RW];
+    Flags<RW> f;
+    flag_run<Value, T, RW>(planes, tid * RW, tid == 0, r, f);
+    const u32 scan = warp_scan(f.counts), beside = shuffle_down(f.changed, 1);
+    if (lane == 31) s.counts[warp] = scan;
+    if (!(tid & 1)) s.level2[tid / 2] = (u8)(f.changed | beside << 4);
+    barrier();                                  // counts and level 2's bitmap are here
+    const u32 total = sum_of<WARPS>(s.counts), nonzero = total & 0xffff, kept = total >> 16;
+    UpperLevels upper;
+    if (warp == 0) {
+      upper = upper_levels(s.level2, lane);
+      if (lane == 0) {
+        const u32 entry = table_entry(nonzero, kept, upper);
+        store_relaxed(words + chunk, tag_of(draw) | (entry & ~RAW_FLAG));
+        if (chunk == own) { write_entry<Value>(field, own, entry); s.entry = entry; s.tag = tag_of(draw); s.ticket = (u32)draw; }
+      }
+    }
+    if (chunk == own) {
+      if (warp == 0) stage_upper((u8*)s.staged, nonzero + kept, nonzero == 0, upper, lane);
+      const u32 at = scan - f.counts + sum_below<WARPS>(s.counts, warp);
+      const Tail tail = stage_run<RW>(s.staged, s.compact, r, f, at & 0xffff, nonzero + (at >> 16));
+      barrier();                                // whole words are stored
+      if (s.entry & RAW_FLAG) stage_raw<Value, T>(s.staged, planes, tid); else stage_tail((u8*)s.staged, tail);
+    }
+    // the sizes before; one that stays missing is that of a block that waits for a place on the device: size its chunk here
+    u32 word = 0;
+    bool missing = true;
+    PFPL_ROLL for (int i = 0; i < PATIENCE && missing; i++) {
+      word = tid < own ? load_relaxed(words + tid) : s.tag;
+      missing = barrier_or((word ^ s.tag) >> SIZE_BITS);
+    }
+    if (!missing) { sum = warp_sum(word - s.tag); break; }
+    const u32 lanes = ballot((word ^ s.tag) >> SIZE_BITS);
+    if (lane == 0) s.sums[warp] = lanes;
+    barrier();
+    for (chunk = 0; !s.sums[chunk]; chunk++) {}
+    chunk = chunk * 32 + lowest_bit(s.sums[chunk]);
+    load_chunk<Value, T>(s.units, field, chunk, tid);
+  }
+  if (lane == 0) s.sums[warp] = sum;
+  barrier();
+  const u32 before = sum_of<WARPS>(s.sums), length = s.entry & ~RAW_FLAG;
+  const u64 at = payload_offset<Value>(field) + before;
+  if (at + length <= field.capacity) write_out<T>(s.staged, (u8*)field.stream + at, length, tid);
+  if (tid == 0 && own == launch.chunks - 1) finish_field<Value>(field, (u64)before + length);
+  if (s.ticket == grid_blocks() - 1) end_of_epoch<T>(launch, s.tag, tid);
+}
+
+}  // namespace pfpl
