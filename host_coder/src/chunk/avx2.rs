@@ -1,7 +1,46 @@
 //! The AVX2 coder.
+//!
+//! The unit of work is a *block* of 256 values, 32 rows of 8 columns, whose codes are kept transposed: register `[column][step]` holds
+//! one column of rows 4·step to 4·step + 3 in its lower lane and of the 16 rows after those in its upper lane, the last row first:
+//!
+//! ```text
+//! register [column][step], lane h, dword t  =  row 16 h + 4 step + 3 - t
+//! ```
+//!
+//! - The code before a code is in the same place of the column before: differences, and their sums, take no shuffle but in column 0.
+//! - Taking one byte of each dword of a column's four registers gives 32 bytes, a byte a row, in the very order in which the rows are
+//!   spread over a plane's bytes. (Bytes of a plane stand for 8 codes each, and every 4 bytes, 8 in 64-bit planes, run backwards.
+//!   For 64 bits that means to swap the steps in pairs.)
+//! - So an 8 by 8 bit transpose *across* the registers of the eight columns gives 32-byte *pieces* of eight planes at once.
+//!
+//! ```text
+//! encode: for each block
+//!             quantize to rows of codes; where a nearest bin fails, again with the second try
+//!             transpose rows to columns, difference, negabinary
+//!             as few bytes of these as are in use: to pieces and the flags of their nonzero bytes
+//!         flags to kept bytes and flags of these, three times; the length is known now
+//!         for each strip of 512 bytes: append its nonzero bytes, by the method for its density
+//! decode: kept bytes and flags to flags, three times
+//!         for each strip: spread its bytes, by the method for its density
+//!         for each block: pieces to columns of differences, sums, rows of codes, values
+//! ```
+//!
+//! Blocks whose codes are small, or near each other, are done in 16-bit words. 64-bit codes that fit are coded in 32 bits (or 16); the
+//! others are differenced in natural order and their halves then go the same way, each to its 32 planes.
 
-pub use super::portable::Scratch;
-use super::{Coded, Step, portable};
+pub mod f32;
+pub mod f64;
+mod lanes;
+mod planes;
+mod quantize;
+mod rze;
+#[cfg(test)]
+mod tests;
+
+use lanes::V;
+
+use super::{Coded, Step};
+use crate::header::CHUNK_BYTES;
 
 /// This processor has every feature that the functions here enable.
 pub fn available() -> bool {
@@ -12,30 +51,92 @@ pub fn available() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-pub mod f32 {
-    use super::*;
+/// Planes of a chunk in pieces of 32 bytes, and their flags: plane after plane, block after block.
+#[repr(C, align(64))]
+struct Pieces {
+    bytes: [V; 512],
+    flags: [V; 64],
+}
 
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub fn encode(values: &[f32], step: &Step<f32>, scratch: &mut Scratch, out: &mut [u8]) -> u32 {
-        portable::f32::encode(values, step, scratch, out)
+impl Pieces {
+    /// A flag for each byte of the pieces.
+    #[inline(always)]
+    fn flags(&self) -> &[u32] {
+        bytemuck::cast_slice(&self.flags)
     }
 
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub fn decode(coded: Coded<'_>, step: &Step<f32>, scratch: &mut Scratch, values: &mut [f32]) -> bool {
-        portable::f32::decode(coded, step, scratch, values)
+    #[inline(always)]
+    fn flags_mut(&mut self) -> &mut [u32] {
+        bytemuck::cast_slice_mut(&mut self.flags)
     }
 }
 
-pub mod f64 {
-    use super::*;
+/// Which way the next block is likely to go. This has no influence on the result.
+#[derive(Clone, Copy, Default)]
+struct Habits {
+    /// Of the last blocks, those in which a nearest bin failed.
+    missed: u16,
+    /// In most places of the last block.
+    mostly: bool,
+    /// The last block's codes did not fit 16 bits.
+    long: bool,
+}
 
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub fn encode(values: &[f64], step: &Step<f64>, scratch: &mut Scratch, out: &mut [u8]) -> u32 {
-        portable::f64::encode(values, step, scratch, out)
+impl Habits {
+    fn expects_misses(self) -> bool {
+        self.missed.count_ones() >= 6
     }
+}
 
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub fn decode(coded: Coded<'_>, step: &Step<f64>, scratch: &mut Scratch, values: &mut [f64]) -> bool {
-        portable::f64::decode(coded, step, scratch, values)
+struct Buffers {
+    pieces: Pieces,
+    levels: rze::Levels,
+    habits: Habits,
+}
+
+/// Working memory.
+pub struct Scratch(Box<Buffers>);
+
+impl Default for Scratch {
+    fn default() -> Self {
+        let zero = bytemuck::Zeroable::zeroed();
+        let pieces = Pieces { bytes: [zero; 512], flags: [zero; 64] };
+        Self(Box::new(Buffers { pieces, levels: rze::Levels::default(), habits: Habits::default() }))
     }
+}
+
+/// Pieces of a chunk's planes; gives the first strip that is not all 0 (32: none, and no pieces). Of the strips before it, those from the
+/// next lower multiple of eight on are filled. None: the chunk is corrupt.
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn restore(coded: Coded<'_>, buffers: &mut Buffers) -> Option<usize> {
+    let bytes = &coded.stream[coded.at..][..coded.length];
+    if coded.raw {
+        bytemuck::cast_slice_mut(&mut buffers.pieces.bytes).copy_from_slice(bytes);
+        return Some(0);
+    }
+    if !bytes.ends_with(&(CHUNK_BYTES as u16).to_le_bytes()) {
+        return None;
+    }
+    if coded.length == 2 {
+        return Some(rze::STRIPS);
+    }
+    rze::restore_zeros(coded, &mut buffers.pieces, &mut buffers.levels)
+}
+
+/// Coded bytes of the pieces in `buffers`, of which the planes before the last `planes` in use are not filled; gives the table entry.
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn eliminate<const W: usize>(buffers: &mut Buffers, made: &[usize], planes: usize, out: &mut [u8]) -> u32 {
+    if planes == 0 {
+        out[..2].copy_from_slice(&(CHUNK_BYTES as u16).to_le_bytes());
+        return 2;
+    }
+    let strips = (planes * 32).div_ceil(W);
+    for (block, &made) in made.iter().enumerate() {
+        for plane in W - strips * W / 32..W - made.min(planes) {
+            let at = plane * (512 / W) + block;
+            buffers.pieces.bytes[at] = bytemuck::Zeroable::zeroed();
+            buffers.pieces.flags_mut()[at] = 0;
+        }
+    }
+    rze::eliminate_zeros(&mut buffers.pieces, &mut buffers.levels, rze::STRIPS - strips, out)
 }

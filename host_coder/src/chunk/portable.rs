@@ -112,7 +112,7 @@ fn flags(bitmap: &mut [u8], keep: impl Fn(usize) -> bool) {
 }
 
 /// The format's step 5: writes the chunk's coded bytes, or its planes as they are where that is not longer, and gives the table entry.
-fn eliminate_zeros(planes: &[u8], out: &mut [u8]) -> u32 {
+pub(super) fn eliminate_zeros(planes: &[u8], out: &mut [u8]) -> u32 {
     let mut bitmaps = [[0u8; BITMAPS[0]]; 4];
     flags(&mut bitmaps[0], |i| planes[i] != 0);
     let mut length = 0;

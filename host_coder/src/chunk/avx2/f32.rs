@@ -1,0 +1,276 @@
+//! binary32.
+
+use std::arch::x86_64::*;
+
+use super::lanes::*;
+use super::planes::*;
+use super::quantize::*;
+use super::{Buffers, Coded, Scratch, Step, eliminate, restore};
+
+const BLOCKS: usize = 16;
+/// 2R - 2: the largest code of a bin.
+const LIMIT: u32 = (1 << 23) - 2;
+
+type Eight = __m256;
+
+struct Lanes {
+    eb: __m256,
+    eb2: __m256,
+    inv: __m256,
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn in_lanes(step: &Step<f32>) -> Lanes {
+    Lanes { eb: _mm256_set1_ps(step.eb), eb2: _mm256_set1_ps(step.eb2), inv: _mm256_set1_ps(step.inv) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn eight(values: &[f32]) -> Eight {
+    load(bytemuck::cast_slice(values))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn none() -> Eight {
+    _mm256_setzero_ps()
+}
+
+/// Nearest bins; the least integer for NaN and what is out of range.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn bins(x: Eight, lanes: &Lanes) -> V {
+    _mm256_cvtps_epi32(_mm256_mul_ps(x, lanes.inv))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn centres(q: V, lanes: &Lanes) -> Eight {
+    _mm256_mul_ps(_mm256_cvtepi32_ps(q), lanes.eb2)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn magnitude(x: Eight) -> Eight {
+    _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(i32::MAX)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn distances(centres: Eight, x: Eight) -> Eight {
+    magnitude(_mm256_sub_ps(centres, x))
+}
+
+/// The larger of both, `b` where `a` is NaN.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn farther(a: Eight, b: Eight) -> Eight {
+    _mm256_max_ps(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn within(distances: Eight, lanes: &Lanes) -> Eight {
+    _mm256_cmp_ps::<_CMP_LE_OQ>(distances, lanes.eb)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn all_within(distances: Eight, lanes: &Lanes) -> bool {
+    _mm256_movemask_ps(within(distances, lanes)) == 0xFF
+}
+
+nearest_bins!(f32);
+
+/// Codes of any eight values, and whether all nearest bins hold.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn quantize(x: Eight, lanes: &Lanes) -> (V, bool) {
+    let radius = _mm256_set1_ps(4_194_304.0);
+    let holds =
+        |q: Eight, centre: Eight| _mm256_and_ps(within(distances(centre, x), lanes), _mm256_cmp_ps::<_CMP_LT_OQ>(magnitude(q), radius));
+    let q = _mm256_cvtepi32_ps(bins(x, lanes));
+    let centre = _mm256_mul_ps(q, lanes.eb2);
+    let nearest = holds(q, centre);
+    let sign = _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(x, centre), _mm256_set1_ps(-0.0));
+    let beside = _mm256_add_ps(q, _mm256_or_ps(_mm256_set1_ps(1.0), sign));
+    let second = holds(beside, _mm256_mul_ps(beside, lanes.eb2));
+    let code = zigzag(_mm256_cvtps_epi32(_mm256_blendv_ps(beside, q, nearest)));
+    let code = _mm256_blendv_ps(x, _mm256_castsi256_ps(code), _mm256_or_ps(nearest, second));
+    (_mm256_castps_si256(code), _mm256_movemask_ps(nearest) == 0xFF)
+}
+
+/// What [`quantize_any`] met.
+struct Met {
+    span: Span,
+    missed: bool,
+    mostly: bool,
+}
+
+/// Codes of any block. With `mostly` the second try is made everywhere, else only for the pairs of rows in which a nearest bin fails.
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,popcnt")]
+fn quantize_any(values: &[f32], lanes: &Lanes, before: u32, mostly: bool, codes: &mut Codes) -> Met {
+    let mut span = Span::of(before);
+    let row = |i: usize| eight(&values[8 * i..]);
+    if mostly {
+        let mut misses = 0;
+        for (i, code) in codes.iter_mut().enumerate() {
+            let held;
+            (*code, held) = quantize(row(i), lanes);
+            span.add(*code);
+            misses += u32::from(!held);
+        }
+        return Met { span, missed: misses > 0, mostly: misses >= 24 };
+    }
+    let mut failed = 0u32;
+    let limit = _mm256_set1_epi32(LIMIT as i32);
+    nearest_bins(values, lanes, |i, bins, distances| {
+        let rows = bins.map(|q| zigzag(q));
+        let most = _mm256_max_epu32(rows[0], rows[1]);
+        let near = _mm256_and_ps(within(distances[0], lanes), within(distances[1], lanes));
+        let small = _mm256_cmpeq_epi32(_mm256_max_epu32(most, limit), limit);
+        let held = _mm256_movemask_ps(_mm256_and_ps(near, _mm256_castsi256_ps(small)));
+        failed |= u32::from(held != 0xFF) << i;
+        for (k, &code) in rows.iter().enumerate() {
+            codes[i + 16 * k] = code;
+            span.add(code);
+        }
+    });
+    let count = failed.count_ones();
+    while failed != 0 {
+        let i = failed.trailing_zeros() as usize;
+        failed &= failed - 1;
+        for i in [i, i + 16] {
+            codes[i] = quantize(row(i), lanes).0;
+            span.add(codes[i]);
+        }
+    }
+    Met { span, missed: count > 0, mostly: count >= 12 }
+}
+
+/// Codes `values` to the start of `out`; see [`Chunked::encode`](super::super::Chunked::encode).
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub fn encode(values: &[f32], step: &Step<f32>, scratch: &mut Scratch, out: &mut [u8]) -> u32 {
+    let mut padded;
+    let values = if values.len() == 256 * BLOCKS {
+        values
+    } else {
+        padded = [0.0; 256 * BLOCKS];
+        padded[..values.len()].copy_from_slice(values);
+        &padded
+    };
+    let buffers = &mut *scratch.0;
+    let (planes, made) = fill_planes(values, &in_lanes(step), buffers);
+    eliminate::<32>(buffers, &made, planes, out)
+}
+
+/// Steps 1 to 4 of the format; gives the number of planes in use, and how many were made of each block.
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, [usize; BLOCKS]) {
+    let Buffers { pieces, habits, .. } = buffers;
+    let zero = _mm256_setzero_si256();
+    let (mut short_codes, mut short_words) = ([zero; 16], [zero; 16]);
+    let (mut codes, mut words) = ([zero; 32], [zero; 32]);
+    let mut made = [0; BLOCKS];
+    let (mut before, mut all) = (0u32, 0);
+    for (block, values) in values.chunks_exact(256).enumerate() {
+        prefetch(values.as_ptr_range().end, 1024);
+        let mut short = !habits.long && before <= SHORT && quantize_short(values, lanes, &mut short_codes);
+        let mut last = u32::from(bytemuck::cast_slice::<V, u16>(&short_codes)[255]);
+        let mut missed = false;
+        if !short {
+            let near = if habits.expects_misses() { None } else { quantize_near(values, lanes, before, &mut codes) };
+            let span = near.unwrap_or_else(|| {
+                let met = quantize_any(values, lanes, before, habits.mostly, &mut codes);
+                (missed, habits.mostly) = (met.missed, met.mostly);
+                met.span
+            });
+            habits.long = missed || !span.upto(SHORT);
+            last = bytemuck::cast_slice::<V, u32>(&codes)[255];
+            short = span.is_short(last);
+            if short {
+                shorten(&codes, &mut short_codes);
+            }
+        }
+        habits.missed = habits.missed << 1 | u16::from(missed);
+        let or;
+        (made[block], or) = if short {
+            let or = short_columns::<32>(&short_codes, before, &mut short_words);
+            (short_to_planes::<32, 31>(&short_words, or, block, pieces), (or | or >> 16) & 0xFFFF)
+        } else {
+            let or = columns::<true>(&codes, before, &mut words);
+            (long_to_planes::<32, 31>(&words, or, block, pieces), or)
+        };
+        all |= or;
+        before = last;
+    }
+    (32 - all.leading_zeros() as usize, made)
+}
+
+/// Decodes a chunk's first `values.len()` values; see [`Chunked::decode`](super::super::Chunked::decode).
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub fn decode(coded: Coded<'_>, step: &Step<f32>, scratch: &mut Scratch, values: &mut [f32]) -> bool {
+    let Some(first) = restore(coded, &mut scratch.0) else { return false };
+    let bytes = &scratch.0.pieces.bytes;
+    let lanes = in_lanes(step);
+    let count = values.len();
+    if count == 256 * BLOCKS {
+        read(32 - first, bytes, &lanes, values);
+    } else {
+        let mut whole = [0.0; 256 * BLOCKS];
+        read(32 - first, bytes, &lanes, &mut whole);
+        values.copy_from_slice(&whole[..count]);
+    }
+    true
+}
+
+/// Values from the last `planes` planes.
+#[target_feature(enable = "avx2")]
+fn read(planes: usize, bytes: &[V; 512], lanes: &Lanes, values: &mut [f32]) {
+    match planes.div_ceil(8) {
+        0 => values.fill(0.0),
+        1 => read_planes::<1>(bytes, lanes, values),
+        2 => read_planes::<2>(bytes, lanes, values),
+        3 => read_planes::<3>(bytes, lanes, values),
+        _ => read_planes::<4>(bytes, lanes, values),
+    }
+}
+
+/// Steps 4 to 1 backwards, where only the last `8 N` planes are not 0.
+#[target_feature(enable = "avx2")]
+fn read_planes<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f32]) {
+    let zero = _mm256_setzero_si256();
+    let (mut difference, mut code) = ([zero; 32], [zero; 32]);
+    let mut before = zero;
+    for (block, values) in values.chunks_exact_mut(256).enumerate() {
+        words::<32, 31, N>(bytes, block, &mut difference);
+        prefetch_to_write(values.as_mut_ptr_range().end, 1024);
+        codes::<true>(&mut difference, &mut before, &mut code);
+        dequantize(&code, lanes, values);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f32]) {
+    // c ^ -(c & 1) is 2 q, exactly; and 2 q · eb rounds as q · eb2
+    let bin = |code: V| {
+        let odd = _mm256_and_si256(code, _mm256_set1_epi32(1));
+        let twice = _mm256_xor_si256(code, _mm256_sub_epi32(_mm256_setzero_si256(), odd));
+        _mm256_mul_ps(_mm256_cvtepi32_ps(twice), lanes.eb)
+    };
+    let mut or = _mm256_setzero_si256();
+    let rows: &mut [[f32; 8]] = values.as_chunks_mut().0;
+    for (row, &code) in rows.iter_mut().zip(codes) {
+        or = _mm256_or_si256(or, code);
+        *row = bytemuck::cast(bin(code));
+    }
+    if or_lanes(or) > LIMIT + 1 {
+        for (row, &code) in rows.iter_mut().zip(codes) {
+            let small = _mm256_cmpeq_epi32(_mm256_srli_epi32::<23>(code), _mm256_setzero_si256());
+            *row = bytemuck::cast(_mm256_blendv_ps(_mm256_castsi256_ps(code), bin(code), _mm256_castsi256_ps(small)));
+        }
+    }
+}

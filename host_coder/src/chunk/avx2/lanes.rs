@@ -1,0 +1,80 @@
+//! Small pieces that the others are made of.
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+
+/// A register of integers.
+pub type V = __m256i;
+
+/// Reads the start of `bytes`, at any alignment.
+#[inline(always)]
+pub fn load<T: bytemuck::Pod>(bytes: &[u8]) -> T {
+    bytemuck::pod_read_unaligned(&bytes[..size_of::<T>()])
+}
+
+/// Ones of a word. (As `u64::count_ones`, but a sum of a few is not turned into vector code with a long reduction.)
+#[inline]
+#[target_feature(enable = "popcnt")]
+pub fn ones(word: &u64) -> usize {
+    let ones: usize;
+    // SAFETY: reads what `word` refers to, and the processor has the instruction.
+    unsafe { asm!("popcnt {}, [{}]", out(reg) ones, in(reg) word, options(pure, readonly, nostack)) };
+    ones
+}
+
+/// Keeps the computation of `value` where it is written: LLVM would otherwise undo software pipelining, by moving it across the loop's edge.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn here(mut value: __m256) -> __m256 {
+    // SAFETY: no instruction at all.
+    unsafe { asm!("/* {0} */", inout(ymm_reg) value, options(pure, nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// OR of the 32-bit lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn or_lanes(v: V) -> u32 {
+    let word = or_halves(v);
+    (word | word >> 32) as u32
+}
+
+/// OR of the 64-bit lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn or_halves(v: V) -> u64 {
+    let pair = _mm_or_si128(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
+    _mm_cvtsi128_si64(_mm_or_si128(pair, _mm_unpackhi_epi64(pair, pair))) as u64
+}
+
+/// Flags of the bytes of `a` that differ from those of `b`.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn differing(a: V, b: V) -> u32 {
+    !(_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, b)) as u32)
+}
+
+/// Bytes that encoding looks ahead, and decoding.
+const AHEAD: usize = 2048;
+
+/// Asks for `count` bytes that will be read, some way from `place`, whether there is memory or not.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn prefetch<T>(place: *const T, count: usize) {
+    for offset in (0..count).step_by(64) {
+        let place = place.wrapping_byte_add(AHEAD - count + offset);
+        // SAFETY: a prefetch does not fault.
+        unsafe { asm!("prefetcht0 [{0}]", in(reg) place, options(readonly, nostack, preserves_flags)) };
+    }
+}
+
+/// The same for bytes that will be written.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn prefetch_to_write<T>(place: *mut T, count: usize) {
+    for offset in (0..count).step_by(64) {
+        let place = place.wrapping_byte_add(AHEAD - count + offset);
+        // SAFETY: a prefetch does not fault.
+        unsafe { asm!("prefetchw [{0}]", in(reg) place, options(nostack, preserves_flags)) };
+    }
+}

@@ -1,0 +1,389 @@
+//! Zero elimination: planes to coded bytes, and back. It sees planes as 32 strips of 512 bytes, whatever the type.
+
+use std::arch::x86_64::*;
+
+use super::lanes::*;
+use super::{Coded, Pieces};
+use crate::header::{CHUNK_BYTES, RAW};
+
+/// Strips of a chunk.
+pub const STRIPS: usize = 32;
+const STRIP: usize = CHUNK_BYTES / STRIPS;
+/// Groups of 32 bytes, one register each, in a strip.
+const GROUPS: usize = STRIP / 32;
+
+/// Nonzero bytes of a strip from which most groups are expected to lack at most one.
+const DENSE: usize = 496;
+/// Nonzero bytes of a strip below which most groups are expected to have none.
+const SPARSE: usize = 32;
+
+/// What reading or writing whole registers may touch past the end of a list.
+const SPILL: usize = 32;
+
+/// Bitmaps of the levels and the bytes kept of them.
+#[repr(C, align(64))]
+pub struct Levels {
+    changes: [V; 8],
+    changes_of_changes: V,
+    /// Behind a zero byte (for decoding: the byte before the first) and before room to spill.
+    kept: [[u8; 1 + 2048 + SPILL]; 3],
+    kept_bytes: [usize; 3],
+    /// Nonzero bytes of the strips.
+    nonzero: [usize; STRIPS],
+    /// The end of a coded chunk, where groups cannot be read from the stream.
+    tail: [u8; 1 + STRIP + SPILL],
+}
+
+impl Default for Levels {
+    #[inline]
+    fn default() -> Self {
+        let zero: V = bytemuck::Zeroable::zeroed();
+        Self { changes: [zero; 8], changes_of_changes: zero, kept: [[0; _]; 3], kept_bytes: [0; 3], nonzero: [0; _], tail: [0; _] }
+    }
+}
+
+#[repr(align(64))]
+struct Shuffles([[u8; 16]; 256]);
+
+/// `byte(mask, i, rank)` of every mask of eight flags and place, `rank` flags being set before the place.
+macro_rules! shuffles {
+    ($name:ident, $about:literal, |$mask:ident, $table:ident, $i:ident, $rank:ident| $set:expr) => {
+        #[doc = $about]
+        static $name: Shuffles = Shuffles({
+            let mut tables = [[0x80; 16]; 256];
+            let mut $mask = 0;
+            while $mask < 256 {
+                let $table = &mut tables[$mask];
+                let (mut $i, mut $rank) = (0, 0);
+                while $i < 8 {
+                    $set;
+                    $rank += $mask >> $i & 1;
+                    $i += 1;
+                }
+                $mask += 1;
+            }
+            tables
+        });
+    };
+}
+shuffles!(COMPACT, "Moves the flagged bytes to the front.", |mask, table, i, rank| if mask >> i & 1 == 1 {
+    table[rank] = i as u8
+});
+shuffles!(EXPAND, "Moves the leading bytes to the flagged places, 0 elsewhere.", |mask, table, i, rank| if mask >> i & 1 == 1 {
+    table[i] = rank as u8
+});
+shuffles!(REPEAT, "To every place, the byte whose number is the count of flags up to there.", |mask, table, i, rank| table[i] =
+    (rank + (mask >> i & 1)) as u8);
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn shuffle(bytes: __m128i, table: &Shuffles, flags: u8) -> __m128i {
+    _mm_shuffle_epi8(bytes, load(&table.0[flags as usize]))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load8(bytes: &[u8]) -> __m128i {
+    _mm_cvtsi64_si128(load(bytes))
+}
+
+/// 32 bytes of which those below `count` (at most 32) are set.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn below(count: u32) -> V {
+    static BELOW: [u8; 64] = {
+        let mut bytes = [0; 64];
+        let mut i = 0;
+        while i < 32 {
+            bytes[i] = 0xFF;
+            i += 1;
+        }
+        bytes
+    };
+    load(&BELOW[32 - count as usize..])
+}
+
+/// Appends the flagged bytes of `group`, and gives the new end.
+///
+/// # Safety
+/// 32 bytes may be written at `to`.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+unsafe fn compact(group: &V, flags: u32, mut to: *mut u8) -> *mut u8 {
+    let bytes: &[u8; 32] = bytemuck::cast_ref(group);
+    for (eight, flags) in bytes.as_chunks::<8>().0.iter().zip(flags.to_le_bytes()) {
+        // SAFETY: at most 8 bytes for each of the eights before, and 8 now.
+        to = unsafe {
+            _mm_storel_epi64(to.cast(), shuffle(load8(eight), &COMPACT, flags));
+            to.add(flags.count_ones() as usize)
+        };
+    }
+    to
+}
+
+/// [`compact`] of a group that lacks at most one byte.
+///
+/// # Safety
+/// 32 bytes may be written at `to`.
+#[inline]
+#[target_feature(enable = "avx2,popcnt,bmi1")]
+unsafe fn compact_dense(group: &V, flags: u32, to: *mut u8) -> *mut u8 {
+    // the bytes one place further: the group's last byte repeats, which is past the end if there is a hole
+    let across = _mm256_permute2x128_si256::<0x81>(*group, *group);
+    let next = _mm256_alignr_epi8::<1>(across, *group);
+    let bytes = _mm256_blendv_epi8(next, *group, below(flags.trailing_ones()));
+    // SAFETY: the caller's.
+    unsafe {
+        _mm256_storeu_si256(to.cast(), bytes);
+        to.add(flags.count_ones() as usize)
+    }
+}
+
+/// Flags the bytes of `bitmap` that differ from the byte before and appends them to `kept`; gives their count.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn keep_changes(bitmap: &[V], changes: &mut [u32], kept: &mut [u8]) -> usize {
+    assert!(32 * bitmap.len() <= kept.len());
+    let start = kept.as_mut_ptr();
+    let mut to = start;
+    let mut before = _mm256_setzero_si256();
+    for (group, change) in bitmap.iter().zip(changes) {
+        let across = _mm256_permute2x128_si256::<0x21>(before, *group);
+        *change = differing(*group, _mm256_alignr_epi8::<15>(*group, across));
+        if *change != 0 {
+            // SAFETY: at most 32 bytes for each of the groups before, and `kept` has 32 for each.
+            to = unsafe { compact(group, *change, to) };
+        }
+        before = *group;
+    }
+    to.addr() - start.addr()
+}
+
+/// The format's step 5 for planes whose strips before `first` (at most 31) are 0, whatever `pieces` says of these. Gives the table entry.
+#[inline]
+#[target_feature(enable = "avx2,popcnt,bmi1")]
+pub fn eliminate_zeros(pieces: &mut Pieces, levels: &mut Levels, first: usize, out: &mut [u8]) -> u32 {
+    let Levels { changes, changes_of_changes, kept: [kept, kept_of_changes, last_kept], nonzero, .. } = levels;
+    changes.fill(_mm256_setzero_si256());
+    let changed: &mut [u32] = bytemuck::cast_slice_mut(changes);
+    let n0 = keep_changes(&pieces.flags[2 * first..], &mut changed[2 * first..], kept);
+    let n1 = keep_changes(changes, bytemuck::cast_mut::<V, [u32; 8]>(changes_of_changes), kept_of_changes);
+    let mut last = 0;
+    let n2 = keep_changes(std::slice::from_ref(changes_of_changes), std::slice::from_mut(&mut last), last_kept);
+    count_nonzero(pieces, first, nonzero);
+    let nonzero_bytes: usize = nonzero[first..].iter().sum();
+    let length = nonzero_bytes + n0 + n1 + n2 + 6;
+    if length >= CHUNK_BYTES {
+        let (skipped, coded) = out[..CHUNK_BYTES].split_at_mut(first * STRIP);
+        skipped.fill(0);
+        coded.copy_from_slice(bytemuck::cast_slice(&pieces.bytes[first * GROUPS..]));
+        return CHUNK_BYTES as u32 | RAW;
+    }
+    compact_strips(pieces, nonzero, first, out);
+    let mut rest = &mut out[nonzero_bytes..length];
+    for part in [&kept[..n0], &kept_of_changes[..n1], &last_kept[..n2], &last.to_le_bytes(), &(CHUNK_BYTES as u16).to_le_bytes()] {
+        let (place, after) = rest.split_at_mut(part.len());
+        place.copy_from_slice(part);
+        rest = after;
+    }
+    length as u32
+}
+
+#[inline]
+#[target_feature(enable = "popcnt")]
+fn count_nonzero(pieces: &Pieces, first: usize, nonzero: &mut [usize; STRIPS]) -> usize {
+    let words: &[u64] = bytemuck::cast_slice(&pieces.flags);
+    let mut sum = 0;
+    for (count, words) in nonzero.iter_mut().zip(words.as_chunks::<8>().0).skip(first) {
+        let [a, b, c, d, e, f, g, h] = words;
+        *count = ones(a) + ones(b) + (ones(c) + ones(d)) + (ones(e) + ones(f) + (ones(g) + ones(h)));
+        sum += *count;
+    }
+    sum
+}
+
+/// Nonzero bytes of the strips from `first` on, in order.
+#[inline(never)]
+#[target_feature(enable = "avx2,popcnt,bmi1")]
+fn compact_strips(pieces: &Pieces, nonzero: &[usize; STRIPS], first: usize, out: &mut [u8]) {
+    let start = out.as_mut_ptr();
+    let mut to = start;
+    let strips = pieces.bytes.chunks_exact(GROUPS).zip(pieces.flags().chunks_exact(GROUPS)).zip(nonzero);
+    for ((groups, flags), &count) in strips.skip(first) {
+        assert!(to.addr() - start.addr() + STRIP + SPILL <= out.len());
+        // SAFETY: asserted.
+        to = unsafe { compact_strip(groups, flags, count, to) };
+    }
+}
+
+/// Appends the `count` nonzero bytes of a strip, and gives the new end. One method for all of it, so that its branches are predictable.
+///
+/// # Safety
+/// `STRIP + SPILL` bytes may be written at `to`.
+#[inline]
+#[target_feature(enable = "avx2,popcnt,bmi1")]
+unsafe fn compact_strip(groups: &[V], flags: &[u32], count: usize, mut to: *mut u8) -> *mut u8 {
+    let groups = groups.iter().zip(flags);
+    if count == 0 {
+        return to;
+    }
+    // SAFETY: no group yields more than its 32 bytes, and there is room for those of all and 32 more.
+    unsafe {
+        if count >= DENSE {
+            for (group, &flags) in groups {
+                to = if flags.count_ones() >= 31 { compact_dense(group, flags, to) } else { compact(group, flags, to) };
+            }
+        } else if count < SPARSE {
+            for (group, &flags) in groups.filter(|&(_, &flags)| flags != 0) {
+                to = compact(group, flags, to);
+            }
+        } else {
+            for (group, &flags) in groups {
+                to = compact(group, flags, to);
+            }
+        }
+    }
+    to
+}
+
+/// Takes the last `count` bytes of the `end` first of `body`, to `kept` behind its zero byte. None: there are not so many.
+#[inline]
+fn take_kept(body: &[u8], end: &mut usize, count: usize, kept: &mut [u8]) -> Option<()> {
+    *end = end.checked_sub(count)?;
+    kept[0] = 0;
+    kept[1..][..count].copy_from_slice(&body[*end..][..count]);
+    Some(())
+}
+
+/// Every byte of the bitmap from its flagged changes: the last of the `kept` bytes (behind a zero byte) at or before it.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn repeat_kept(changes: &[u8], kept: &[u8], bitmap: &mut [u64]) {
+    let mut at = 0;
+    for (&flags, eight) in changes.iter().zip(bitmap) {
+        *eight = _mm_cvtsi128_si64(shuffle(load(&kept[at..]), &REPEAT, flags)) as u64;
+        at += flags.count_ones() as usize;
+    }
+}
+
+#[inline]
+#[target_feature(enable = "popcnt")]
+fn count_flags(changes: &[V]) -> usize {
+    bytemuck::cast_slice::<V, u64>(changes).iter().map(|word| ones(word)).sum()
+}
+
+/// Undoes [`eliminate_zeros`] for a chunk that is neither raw nor 2 bytes long; gives the first strip that is not all 0 (32: none). Of
+/// those before it, `pieces.bytes` holds 0 from the next lower multiple of eight on. None: the parts do not add up to the chunk's length.
+#[inline]
+#[target_feature(enable = "avx2,popcnt,bmi1")]
+pub fn restore_zeros(coded: Coded<'_>, pieces: &mut Pieces, levels: &mut Levels) -> Option<usize> {
+    let Levels { changes, changes_of_changes, kept: [kept, kept_of_changes, last_kept], nonzero, tail, .. } = levels;
+    let body = &coded.stream[coded.at..][..coded.length - 2];
+    let (_, last) = body.split_last_chunk::<4>()?;
+    let mut end = body.len() - 4;
+    take_kept(body, &mut end, u32::from_le_bytes(*last).count_ones() as usize, last_kept)?;
+    repeat_kept(last, last_kept, bytemuck::cast_mut::<V, [u64; 4]>(changes_of_changes));
+    take_kept(body, &mut end, count_flags(std::slice::from_ref(changes_of_changes)), kept_of_changes)?;
+    repeat_kept(bytemuck::cast_ref::<V, [u8; 32]>(changes_of_changes), kept_of_changes, bytemuck::cast_slice_mut(changes));
+    take_kept(body, &mut end, count_flags(changes), kept)?;
+    // eight bytes of changes are a strip's, and the strips before the first change are 0
+    let first = bytemuck::cast_slice::<V, u64>(changes).iter().take_while(|&&strip| strip == 0).count();
+    repeat_kept(&bytemuck::cast_slice(changes)[8 * first..], kept, &mut bytemuck::cast_slice_mut(&mut pieces.flags)[8 * first..]);
+    if count_nonzero(pieces, first, nonzero) != end {
+        return None;
+    }
+    pieces.bytes[GROUPS * (first & !7)..GROUPS * first].fill(_mm256_setzero_si256());
+    expand_strips(coded, pieces, nonzero, first, tail);
+    Some(first)
+}
+
+/// Spreads the leading bytes of 32 at `from` to the flagged places of a group; gives the place of those after.
+///
+/// # Safety
+/// 32 bytes may be read at `from`.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+unsafe fn expand(mut from: *const u8, flags: u32, group: &mut V) -> *const u8 {
+    let bytes: &mut [u8; 32] = bytemuck::cast_mut(group);
+    for (eight, flags) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(flags.to_le_bytes()) {
+        // SAFETY: at most 8 bytes for each of the eights before, and 8 now.
+        unsafe {
+            *eight = _mm_cvtsi128_si64(shuffle(_mm_loadl_epi64(from.cast()), &EXPAND, flags)).to_le_bytes();
+            from = from.add(flags.count_ones() as usize);
+        }
+    }
+    from
+}
+
+/// [`expand`] to a group that lacks at most one byte.
+///
+/// # Safety
+/// 32 bytes may be read at `from`, and one before it.
+#[inline]
+#[target_feature(enable = "avx2,popcnt,bmi1")]
+unsafe fn expand_dense(from: *const u8, flags: u32, group: &mut V) -> *const u8 {
+    // SAFETY: the caller's.
+    let (bytes, before) = unsafe { (_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.sub(1).cast())) };
+    let hole = flags.trailing_ones();
+    let upto = below(hole);
+    *group = _mm256_blendv_epi8(before, bytes, upto);
+    if hole < 32 {
+        bytemuck::cast_mut::<V, [u8; 32]>(group)[hole as usize] = 0;
+    }
+    // SAFETY: no further than what may be read.
+    unsafe { from.add(flags.count_ones() as usize) }
+}
+
+/// Spreads a chunk's nonzero bytes to the strips from `first` on.
+#[inline(never)]
+#[target_feature(enable = "avx2,popcnt,bmi1")]
+fn expand_strips(coded: Coded<'_>, pieces: &mut Pieces, nonzero: &[usize; STRIPS], first: usize, tail: &mut [u8; 1 + STRIP + SPILL]) {
+    let Coded { stream, mut at, .. } = coded;
+    let flags: &[u32] = bytemuck::cast_slice(&pieces.flags);
+    let strips = pieces.bytes.chunks_exact_mut(GROUPS).zip(flags.chunks_exact(GROUPS)).zip(nonzero);
+    for ((groups, flags), &count) in strips.skip(first) {
+        let from = if at > 0 && at + count + SPILL <= stream.len() {
+            stream[at..].as_ptr()
+        } else {
+            tail[1..=count].copy_from_slice(&stream[at..][..count]);
+            tail[1..].as_ptr()
+        };
+        // SAFETY: `count` is the number of flags; there are as many bytes, one before these and SPILL after them.
+        unsafe { expand_strip(groups, flags, count, from) };
+        at += count;
+    }
+}
+
+/// Spreads `count` bytes to the flagged places of a strip, as many as there are.
+///
+/// # Safety
+/// `count + SPILL` bytes may be read at `from`, and one before it.
+#[inline]
+#[target_feature(enable = "avx2,popcnt,bmi1")]
+unsafe fn expand_strip(groups: &mut [V], flags: &[u32], count: usize, mut from: *const u8) {
+    if count == 0 {
+        groups.fill(_mm256_setzero_si256());
+        return;
+    }
+    let groups = groups.iter_mut().zip(flags);
+    // SAFETY: the groups take the bytes one after the other, so 32 can be read at the place of each.
+    unsafe {
+        if count >= DENSE {
+            for (group, &flags) in groups {
+                from = if flags.count_ones() >= 31 { expand_dense(from, flags, group) } else { expand(from, flags, group) };
+            }
+        } else if count < SPARSE {
+            for (group, &flags) in groups {
+                if flags != 0 {
+                    from = expand(from, flags, group);
+                } else {
+                    *group = _mm256_setzero_si256();
+                }
+            }
+        } else {
+            for (group, &flags) in groups {
+                from = expand(from, flags, group);
+            }
+        }
+    }
+}
