@@ -19,7 +19,7 @@ pub enum Isa {
     /// x86-64 with AVX2 and what came with it.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// x86-64 with AVX-512: F, BW, VL, DQ, VBMI, VBMI2, and GFNI.
+    /// x86-64 with AVX-512: F, BW, VL, DQ, VBMI, VBMI2, BITALG, VPOPCNTDQ, and GFNI. (Ice Lake, Zen 4, and later.)
     #[cfg(target_arch = "x86_64")]
     Avx512,
 }

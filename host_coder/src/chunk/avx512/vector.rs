@@ -1,0 +1,76 @@
+//! 64-byte vectors: memory, and the transposes that both element types share.
+
+use std::arch::x86_64::*;
+use std::ptr;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+
+/// A cache line, of a plane or of anything else.
+pub(super) type Line = [u8; 64];
+
+/// A buffer aligned to lines.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Aligned<T>(pub(super) T);
+
+/// The vector of any 64 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load<T: NoUninit>(from: &T) -> __m512i {
+    const { assert!(size_of::<T>() == 64) };
+    // SAFETY: `T` is 64 initialized bytes, and the load takes any alignment.
+    unsafe { _mm512_loadu_si512(ptr::from_ref(from).cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn store<T: AnyBitPattern>(to: &mut T, vector: __m512i) {
+    const { assert!(size_of::<T>() == 64) };
+    // SAFETY: `T` is 64 bytes that may hold anything, and the store takes any alignment.
+    unsafe { _mm512_storeu_si512(ptr::from_mut(to).cast(), vector) }
+}
+
+/// Rows of 8 words of 64 bits -> columns.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn transpose_words(rows: [__m512i; 8]) -> [__m512i; 8] {
+    let [a, b, c, d, e, f, g, h] = rows;
+    let even = [_mm512_unpacklo_epi64(a, b), _mm512_unpacklo_epi64(c, d), _mm512_unpacklo_epi64(e, f), _mm512_unpacklo_epi64(g, h)];
+    let odd = [_mm512_unpackhi_epi64(a, b), _mm512_unpackhi_epi64(c, d), _mm512_unpackhi_epi64(e, f), _mm512_unpackhi_epi64(g, h)];
+    let ([a, c, e, g], [b, d, f, h]) = (transpose_lanes(even), transpose_lanes(odd));
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Rows of 4 lanes of 128 bits -> columns.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn transpose_lanes([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab, cd) = (_mm512_shuffle_i64x2::<0x44>(a, b), _mm512_shuffle_i64x2::<0x44>(c, d));
+    let (ef, gh) = (_mm512_shuffle_i64x2::<0xee>(a, b), _mm512_shuffle_i64x2::<0xee>(c, d));
+    [
+        _mm512_shuffle_i64x2::<0x88>(ab, cd),
+        _mm512_shuffle_i64x2::<0xdd>(ab, cd),
+        _mm512_shuffle_i64x2::<0x88>(ef, gh),
+        _mm512_shuffle_i64x2::<0xdd>(ef, gh),
+    ]
+}
+
+/// Transposes the 8 by 8 bit matrix that each byte position makes across the eight vectors: bit k of vector j <- bit j of vector k.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn transpose_bits(v: &mut [__m512i; 8]) {
+    macro_rules! swap {
+        ($shift:literal, $mask:literal: $($low:literal $high:literal),*) => {
+            let mask = _mm512_set1_epi8($mask);
+            $(
+                let (low, high) = (v[$low], v[$high]);
+                // mask ? first : second
+                v[$low] = _mm512_ternarylogic_epi64::<0xca>(mask, low, _mm512_slli_epi64::<$shift>(high));
+                v[$high] = _mm512_ternarylogic_epi64::<0xca>(mask, _mm512_srli_epi64::<$shift>(low), high);
+            )*
+        };
+    }
+    swap!(4, 0x0f: 0 4, 1 5, 2 6, 3 7);
+    swap!(2, 0x33: 0 2, 1 3, 4 6, 5 7);
+    swap!(1, 0x55: 0 1, 2 3, 4 5, 6 7);
+}
