@@ -7,6 +7,13 @@
 //   pfpl_encode_T_511       up to 511 fields
 // Threads a block, blocks an SM and bytes of dynamic shared memory (above 48 KiB: opt in) are the constants below.  Grid of all but
 // `small`: min(chunks, SMs * blocks an SM), at least 1; any grid from 1 on is right.
+//
+// Decoders: parameters are a Launch, then that many DecodeFields by value; the state's words of the fields are all they use of it.
+//   pfpl_decode_T_1         one field, or a range of it
+//   pfpl_decode_T_63        up to 63, or any number at Launch::list
+//   pfpl_decode_T_511       up to 511
+// Grid: min(chunks, SMs * blocks an SM), at least 1; any grid from 1 on is right.
+#include "decode.h"
 #include "encode.h"
 
 using namespace pfpl;
@@ -35,3 +42,19 @@ PFPL_ENCODE_SMALL(pfpl_encode_f64_small, double)
 PFPL_ENCODE(pfpl_encode_f64_1, double, 1)
 PFPL_ENCODE(pfpl_encode_f64_63, double, 63)
 PFPL_ENCODE(pfpl_encode_f64_511, double, 511)
+
+template <u32 COUNT> struct DecodeList { DecodeField field[COUNT]; };
+
+static_assert(DECODE_THREADS == 128 && DECODE_BLOCKS == 6 && sizeof(DecodeShared<float>) == 37888 && sizeof(DecodeShared<double>) == 37888, "");
+
+#define PFPL_DECODE(NAME, VALUE, COUNT)                                                                                            \
+  PFPL_KERNEL(NAME, DECODE_THREADS, DECODE_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER DecodeList<COUNT> list) {          \
+    decode<VALUE>(launch, COUNT > 1 && launch.list ? (const DecodeField*)launch.list : list.field);                                \
+  }
+
+PFPL_DECODE(pfpl_decode_f32_1, float, 1)
+PFPL_DECODE(pfpl_decode_f32_63, float, 63)
+PFPL_DECODE(pfpl_decode_f32_511, float, 511)
+PFPL_DECODE(pfpl_decode_f64_1, double, 1)
+PFPL_DECODE(pfpl_decode_f64_63, double, 63)
+PFPL_DECODE(pfpl_decode_f64_511, double, 511)

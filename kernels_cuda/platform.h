@@ -96,6 +96,8 @@ PFPL_FN float max_nan(float a, float b) {       // the larger; NaN if either is
 
 PFPL_FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }      // a * b + c, rounded once
 PFPL_FN double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+PFPL_FN float add_up(float a, float b) { return __fadd_ru(a, b); }         // rounded towards +infinity
+PFPL_FN double add_up(double a, double b) { return __dadd_ru(a, b); }
 
 // ---------------------------------------------------------------- memory
 // Device-scope accesses of global words that other blocks access at the same time.
@@ -112,6 +114,7 @@ PFPL_FN u32 fetch_add(u32* p, u32 v) { u32 d; asm volatile("atom.relaxed.gpu.glo
 PFPL_FN u64 fetch_add(u64* p, u64 v) { u64 d; asm volatile("atom.relaxed.gpu.global.add.u64 %0,[%1],%2;" : "=l"(d) : "l"(p), "l"(v) : "memory"); return d; }
 PFPL_FN u32 fetch_min(u32* p, u32 v) { u32 d; asm volatile("atom.relaxed.gpu.global.min.u32 %0,[%1],%2;" : "=r"(d) : "l"(p), "r"(v) : "memory"); return d; }
 PFPL_FN u64 fetch_min(u64* p, u64 v) { u64 d; asm volatile("atom.relaxed.gpu.global.min.u64 %0,[%1],%2;" : "=l"(d) : "l"(p), "l"(v) : "memory"); return d; }
+PFPL_FN u64 fetch_max(u64* p, u64 v) { u64 d; asm volatile("atom.relaxed.gpu.global.max.u64 %0,[%1],%2;" : "=l"(d) : "l"(p), "l"(v) : "memory"); return d; }
 // Acquire and release: orders this thread's (and, after a barrier, this block's) accesses before and after.
 PFPL_FN u32 fetch_add_ordered(u32* p, u32 v) { u32 d; asm volatile("atom.acq_rel.gpu.global.add.u32 %0,[%1],%2;" : "=r"(d) : "l"(p), "r"(v) : "memory"); return d; }
 PFPL_FN u64 fetch_add_ordered(u64* p, u64 v) { u64 d; asm volatile("atom.acq_rel.gpu.global.add.u64 %0,[%1],%2;" : "=l"(d) : "l"(p), "l"(v) : "memory"); return d; }

@@ -74,4 +74,14 @@ template <int V> PFPL_FN void planes_of_parts(u32* r, u32 part) {
   }
 }
 
+// Sixteen elements of the 32 bits of N planes (for N = 16 the lowest, the others zero): r[8 b + i] has of the pair of planes p, p + 8,
+// p = 16 (1 - b) + 7 - i, 16 bits each, p in the upper half, first element at the top -> r[15-e] = d + m of element e.
+template <int N> PFPL_FN void words_of_half_planes(u32* r) {
+  transpose_stage<1, N / 2, Invert::IN>(r); transpose_stage<2, N / 2>(r); transpose_stage<4, N / 2>(r);
+  PFPL_UNROLL for (int i = 0; i < 8; i++) {
+    const u32 low = r[i], high = N == 32 ? r[8 + i] : NEGABINARY;
+    r[i] = permute(low, high, 0x6420); r[8 + i] = permute(low, high, 0x7531);
+  }
+}
+
 }  // namespace pfpl
