@@ -258,7 +258,7 @@ pub fn decompress<T: Value>(stream: &[u8], n: u64) -> Result<Vec<T>, Refusal> {
     for chunk in 0..chunks {
         let entry = word(table + 4 * chunk as usize) as u32;
         let (raw, length) = (entry & RAW != 0, (entry & !RAW) as usize);
-        let possible = if raw { length == CHUNK } else { length == 2 || length >= 10 && length < CHUNK };
+        let possible = if raw { length == CHUNK } else { length == 2 || (10..CHUNK).contains(&length) };
         if !possible || at + length > end {
             return Err((7, Some(chunk)));
         }
