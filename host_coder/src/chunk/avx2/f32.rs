@@ -47,7 +47,7 @@ fn bins(x: Eight, lanes: &Lanes) -> V {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn centres(q: V, lanes: &Lanes) -> Eight {
-    _mm256_mul_ps(_mm256_cvtepi32_ps(q), lanes.eb2)
+    here(_mm256_mul_ps(_mm256_cvtepi32_ps(q), lanes.eb2))
 }
 
 #[inline]

@@ -81,7 +81,7 @@ macro_rules! nearest_bins {
             for i in 0..16 {
                 // at the end, something harmless
                 let after = bins(if i + 2 < 16 { i + 2 } else { i });
-                let around_next = [here(centres(next[0], lanes)), here(centres(next[1], lanes))];
+                let around_next = [centres(next[0], lanes), centres(next[1], lanes)];
                 put(i, now, [distances(around[0], row(i)), distances(around[1], row(i + 16))]);
                 (now, next, around) = (next, after, around_next);
             }
