@@ -7,7 +7,9 @@ cd "$(dirname "$0")/.."
 command -v cargo >/dev/null || { echo "setup: install Rust first: https://rustup.rs" >&2; exit 1; }
 
 need=()
-command -v c++ >/dev/null || need+=(g++)
+for tool in c++:g++ gfortran:gfortran cmake:cmake pkg-config:pkg-config readelf:binutils; do
+    command -v "${tool%%:*}" >/dev/null || need+=("${tool##*:}")
+done
 command -v python3 >/dev/null || need+=(python3)
 python3 -c 'import venv, ensurepip' 2>/dev/null || need+=(python3-venv)
 if [ ${#need[@]} -gt 0 ]; then
