@@ -1,0 +1,34 @@
+//! Compiles the kernel sources for the executor.  Without a C++ compiler the crate still builds, and its tests say what is missing.
+#[path = "src/compile.rs"]
+mod compile;
+
+use compile::Unit;
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+fn main() {
+    let crate_folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let root = crate_folder.parent().expect("the workspace").to_owned();
+    let tool = cc::Build::new().cpp(true).get_compiler();
+    let cxx: Vec<OsString> = vec![tool.path().into()];
+    let includes = [root.join("kernels_shared"), root.join("kernels_cuda"), root.join("kernels_amd")];
+    for folder in includes.iter().chain([&crate_folder.join("cxx"), &crate_folder.join("tests/kernels")]).filter(|f| f.exists()) {
+        println!("cargo::rerun-if-changed={}", folder.display());
+    }
+    println!("cargo::rerun-if-changed=src/compile.rs");
+    println!("cargo::rustc-env=LANES_CXX={}", tool.path().display());
+    println!("cargo::rustc-env=LANES_OBJECTS={}", out.display());
+    let units =
+        [("detector32", "tests/kernels/detector.cpp", 32), ("detector64", "tests/kernels/detector.cpp", 64), ("cuda", "cxx/cuda.cpp", 32)];
+    for (name, source, width) in units {
+        let unit = Unit { source: &crate_folder.join(source), includes: &includes, width, object: &out.join(format!("{name}.so")) };
+        let _ = std::fs::remove_file(unit.object);
+        let message = compile::compile(&cxx, &crate_folder.join("cxx"), &unit).err().unwrap_or_default();
+        for line in message.lines() {
+            println!("cargo::warning={line}");
+        }
+        std::fs::write(out.join(format!("{name}.error")), message).expect("OUT_DIR is writable");
+    }
+}

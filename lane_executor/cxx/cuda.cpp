@@ -1,0 +1,9 @@
+// The CUDA kernels, for the executor.
+#include "pfpl.cu"
+
+#define BOTH(TYPE, COUNT)                                       \
+  LANES_EXPORT(pfpl_encode_##TYPE##_##COUNT, pfpl_encode_##TYPE##_##COUNT) \
+  LANES_EXPORT(pfpl_decode_##TYPE##_##COUNT, pfpl_decode_##TYPE##_##COUNT)
+#define ALL(TYPE) LANES_EXPORT(pfpl_encode_##TYPE##_small, pfpl_encode_##TYPE##_small) BOTH(TYPE, 1) BOTH(TYPE, 63) BOTH(TYPE, 511)
+ALL(f32)
+ALL(f64)
