@@ -273,3 +273,69 @@ pub fn decompress<T: Value>(stream: &[u8], n: u64) -> Result<Vec<T>, Refusal> {
     values.truncate(n as usize);
     Ok(values)
 }
+
+/// `|x - y| <= bound` in exact arithmetic.
+///
+/// The difference `d` is rounded once; two-sum gives the rest `e` exactly, with `d` the double nearest to `d + e`. As `bound` is a
+/// double too, it lies on the same side of `d + e` as of `d` unless it is `d`, and then the sign of `e` tells.
+pub fn within(x: f64, y: f64, bound: f32) -> bool {
+    let bound = f64::from(bound);
+    let d = x - y;
+    let part = d - x;
+    let e = (x - (d - part)) - (y + part);
+    // an overflow or NaN is within no bound
+    if d == bound {
+        e <= 0.0
+    } else if d == -bound {
+        e >= 0.0
+    } else {
+        d.abs() < bound
+    }
+}
+
+/// What became of binary32 patterns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Patterns {
+    /// Patterns sent.
+    pub all: u64,
+    /// Kept raw, with the second try and without it.
+    pub raw: [u64; 2],
+    /// Came back farther than the bound, or not bit for bit where kept raw.
+    pub broken: u64,
+    /// Came back as another value than the model's.
+    pub unlike: u64,
+}
+
+impl std::ops::AddAssign for Patterns {
+    fn add_assign(&mut self, other: Self) {
+        self.all += other.all;
+        self.raw = [self.raw[0] + other.raw[0], self.raw[1] + other.raw[1]];
+        self.broken += other.broken;
+        self.unlike += other.unlike;
+    }
+}
+
+impl Patterns {
+    /// Sends the patterns `first..first + n`, each times `factor` (odd, so that all remain different), there and back with each of `codecs`.
+    pub fn send(first: u32, n: usize, factor: u32, bound: pfpl_host::Bound, codecs: &[pfpl_host::internal::Codec]) -> Vec<Self> {
+        let field: Vec<f32> = (0..n as u32).map(|i| f32::from_bits(first.wrapping_add(i).wrapping_mul(factor))).collect();
+        let eb = bound.get();
+        let codes: Vec<u64> = field.iter().map(|x| x.code(eb, true)).collect();
+        let binned = |code: u64| code < 2 * f32::RADIUS;
+        let raw = [codes.iter().filter(|&&code| !binned(code)).count(), field.iter().filter(|x| !binned(x.code(eb, false))).count()];
+        let mut stream = vec![0; pfpl_host::max_stream_bytes::<f32>(n as u64) as usize];
+        let mut values = vec![0f32; n];
+        let send = |codec: &pfpl_host::internal::Codec| {
+            codec.compress_into(&field, bound, &mut stream).expect("the largest stream fits");
+            codec.decompress(&stream, &mut values).expect("its own stream");
+            let mut found = Self { all: n as u64, raw: raw.map(|raw| raw as u64), ..Self::default() };
+            for ((x, y), &code) in field.iter().zip(&values).zip(&codes) {
+                let kept = if binned(code) { within((*x).into(), (*y).into(), eb) } else { x.bits() == y.bits() };
+                found.broken += u64::from(!kept);
+                found.unlike += u64::from(y.bits() != f32::value(code, eb).bits());
+            }
+            found
+        };
+        codecs.iter().map(send).collect()
+    }
+}
