@@ -40,4 +40,5 @@ pub use header::{Header, max_stream_bytes, stream_bytes};
 pub mod internal {
     pub use crate::chunk::Isa;
     pub use crate::codec::{Codec, chunk_sizes};
+    pub use crate::header::{chunks_of, takes_wide_header};
 }
