@@ -6,3 +6,5 @@ pub use pfpl_host::*;
 pub mod cuda;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub mod device;
+#[cfg(feature = "hip")]
+pub mod hip;

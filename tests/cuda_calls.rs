@@ -5,84 +5,41 @@
 
 mod common;
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::ffi::{CStr, c_int, c_void};
 
-use common::fake_driver;
-use libloading::Library;
+use common::fake_driver::Fake;
 use pfpl::cuda::raw::{Capacity, Decode, Encode, Plan};
 use pfpl::cuda::{Error, Fault};
 use pfpl::{Bound, ElementType};
 
-/// The fake driver, in no other test's use.
-struct Fake(#[expect(dead_code)] MutexGuard<'static, ()>);
-
-fn library() -> &'static Library {
-    static LIBRARY: OnceLock<Library> = OnceLock::new();
-    LIBRARY.get_or_init(|| fake_driver("cuda.c", "libcuda.so.1"))
+fn fake() -> Fake {
+    let fake = Fake::take("cuda.c", "libcuda.so.1");
+    for (name, value) in [("fake_depth", 0), ("fake_fail_allocation", 0), ("fake_capturing", 0), ("fake_pools", 1), ("fake_major", 9)] {
+        fake.set::<c_int>(name, value);
+    }
+    refuse(&fake, c"none");
+    fake
 }
 
-/// The address of a variable of the fake driver.
-fn variable<T>(name: &str) -> *mut T {
-    // SAFETY: the fake driver has a variable of this name and type
-    unsafe { *library().get::<*mut T>(name).unwrap() }
+/// Has loading an image that begins so fail.
+fn refuse(fake: &Fake, image: &'static CStr) {
+    fake.set("fake_refused_image", image.as_ptr());
 }
 
-impl Fake {
-    fn take() -> Self {
-        static USE: Mutex<()> = Mutex::new(());
-        let fake = Self(USE.lock().unwrap_or_else(PoisonError::into_inner));
-        for (name, value) in [("fake_depth", 0), ("fake_fail_allocation", 0), ("fake_capturing", 0), ("fake_pools", 1), ("fake_major", 9)] {
-            fake.set(name, value);
-        }
-        fake.refuse(c"none");
-        fake.log();
-        fake
-    }
+/// A plan on a context that is not current.
+fn plan_in(context: usize, capacity: Capacity) -> Result<Plan, Error> {
+    // SAFETY: the fake driver takes any handles
+    unsafe { Plan::new(context as *mut c_void, STREAM, capacity) }
+}
 
-    fn set(&self, name: &str, value: c_int) {
-        // SAFETY: an int of the fake driver, which this test has to itself
-        unsafe { *variable::<c_int>(name) = value }
-    }
+/// The word at this byte of the last launch's first parameter.
+fn launched(fake: &Fake, at: usize) -> u32 {
+    fake.word("fake_launch", at) as u32
+}
 
-    fn get(&self, name: &str) -> c_int {
-        // SAFETY: as in set
-        unsafe { *variable::<c_int>(name) }
-    }
-
-    fn refuse(&self, image: &'static CStr) {
-        // SAFETY: a string of the fake driver, which this test has to itself
-        unsafe { *variable::<*const c_char>("fake_refused_image") = image.as_ptr() }
-    }
-
-    /// The calls since the last time.
-    fn log(&self) -> Vec<String> {
-        // SAFETY: functions of the fake driver with these types, which this test has to itself
-        unsafe {
-            let log = library().get::<unsafe extern "C" fn() -> *const c_char>("fake_log").unwrap();
-            let lines = CStr::from_ptr(log()).to_str().unwrap().lines().map(str::to_owned).collect();
-            library().get::<unsafe extern "C" fn()>("fake_clear").unwrap()();
-            lines
-        }
-    }
-
-    /// The word at this byte of the last launch's first parameter.
-    fn launched(&self, at: usize) -> u32 {
-        // SAFETY: 32 bytes of the fake driver
-        unsafe { variable::<u8>("fake_launch").add(at).cast::<u32>().read_unaligned() }
-    }
-
-    /// The double word at this byte of the last launch's field of this number.
-    fn field(&self, number: usize, at: usize) -> u64 {
-        // SAFETY: 511 fields of the fake driver
-        unsafe { variable::<u8>("fake_fields").add(64 * number + at).cast::<u64>().read_unaligned() }
-    }
-
-    /// A plan on a context that is not current.
-    fn plan(&self, context: usize, capacity: Capacity) -> Result<Plan, Error> {
-        // SAFETY: the fake driver takes any handles
-        unsafe { Plan::new(context as *mut c_void, STREAM, capacity) }
-    }
+/// The double word at this byte of the last launch's field of this number.
+fn launched_field(fake: &Fake, number: usize, at: usize) -> u64 {
+    fake.word("fake_fields", 64 * number + at)
 }
 
 const STREAM: *mut c_void = 0x77 as *mut c_void;
@@ -101,8 +58,8 @@ fn decode(element: ElementType, number: u64, n: u64) -> Decode {
 
 #[test]
 fn a_call_is_one_launch() {
-    let fake = Fake::take();
-    let mut plan = fake.plan(0x1000, Capacity::of::<f32>(1 << 20)).unwrap();
+    let fake = fake();
+    let mut plan = plan_in(0x1000, Capacity::of::<f32>(1 << 20)).unwrap();
     fake.log();
     // SAFETY: the fake driver reads no device memory
     unsafe {
@@ -111,9 +68,9 @@ fn a_call_is_one_launch() {
         assert_eq!(log.len(), 3, "{log:?}");
         assert!(log[0] == "push 0x1000" && log[1].starts_with("launch pfpl_encode_f32_small 5x1x1 of ") && log[2] == "pop", "{log:?}");
         assert!(log[1].ends_with("stream 0x77"), "{log:?}");
-        assert_eq!(u64::from(fake.launched(4)) << 32 | u64::from(fake.launched(0)), plan.state());
-        assert_eq!([16, 20, 24, 28].map(|at| fake.launched(at)), [1, 1, 5, 256]);
-        assert_eq!([0, 8, 16, 24, 32].map(|at| fake.field(0, at)), [1 << 40, 1 << 42, 5 * 4096, 1 << 20, 1 << 44]);
+        assert_eq!(fake.word("fake_launch", 0), plan.state());
+        assert_eq!([16, 20, 24, 28].map(|at| launched(&fake, at)), [1, 1, 5, 256]);
+        assert_eq!([0, 8, 16, 24, 32].map(|at| launched_field(&fake, 0, at)), [1 << 40, 1 << 42, 5 * 4096, 1 << 20, 1 << 44]);
 
         // as many blocks as run at once, and at least one
         plan.compress(OTHER, &encode(ElementType::F64, 0, 1 << 19)).unwrap();
@@ -124,16 +81,15 @@ fn a_call_is_one_launch() {
             assert!(launch.starts_with(&format!("launch pfpl_{start}")) && launch.ends_with("stream 0x88"), "{launch}");
         }
     }
-    assert_eq!(fake.get("fake_depth"), 0);
+    assert_eq!(fake.get::<c_int>("fake_depth"), 0);
 }
 
 #[test]
 fn the_current_context_stays() {
-    let fake = Fake::take();
-    let mut plan = fake.plan(0x1000, Capacity::of::<f32>(4096)).unwrap();
-    // SAFETY: a variable of the fake driver
-    unsafe { *variable::<*mut c_void>("fake_stack") = 0x2000 as *mut c_void };
-    fake.set("fake_depth", 1);
+    let fake = fake();
+    let mut plan = plan_in(0x1000, Capacity::of::<f32>(4096)).unwrap();
+    fake.set("fake_stack", 0x2000 as *mut c_void);
+    fake.set::<c_int>("fake_depth", 1);
     fake.log();
     let launch = |plan: &mut Plan| {
         // SAFETY: the fake driver reads no device memory
@@ -142,16 +98,15 @@ fn the_current_context_stays() {
     };
     assert_eq!(launch(&mut plan), ["push 0x1000", "pop"]);
     // one that is current already needs neither
-    // SAFETY: a variable of the fake driver
-    unsafe { *variable::<*mut c_void>("fake_stack") = 0x1000 as *mut c_void };
+    fake.set("fake_stack", 0x1000 as *mut c_void);
     assert_eq!(launch(&mut plan), [""; 0]);
-    assert_eq!(fake.get("fake_depth"), 1);
+    assert_eq!(fake.get::<c_int>("fake_depth"), 1);
 }
 
 #[test]
 fn state_is_cleared_and_freed_in_stream_order() {
-    let fake = Fake::take();
-    let mut plan = fake.plan(0x3000, Capacity::of::<f32>(4096 * 10)).unwrap();
+    let fake = fake();
+    let mut plan = plan_in(0x3000, Capacity::of::<f32>(4096 * 10)).unwrap();
     let log = fake.log();
     let state =
         |log: &[String]| log.iter().filter(|line| !line.starts_with("shared") && !line.starts_with("load")).cloned().collect::<Vec<_>>();
@@ -174,16 +129,16 @@ fn state_is_cleared_and_freed_in_stream_order() {
 
 #[test]
 fn a_failed_reserve_leaves_the_plan() {
-    let fake = Fake::take();
-    let mut plan = fake.plan(0x1000, Capacity::of::<f32>(4096)).unwrap();
+    let fake = fake();
+    let mut plan = plan_in(0x1000, Capacity::of::<f32>(4096)).unwrap();
     let (state, capacity) = (plan.state(), plan.capacity());
-    fake.set("fake_fail_allocation", 1);
+    fake.set::<c_int>("fake_fail_allocation", 1);
     let failed = plan.reserve(Capacity::of::<f32>(1 << 30)).unwrap_err();
     assert_eq!(failed, Error::Driver { call: "cuMemAllocAsync", code: 2, message: "out of memory".to_owned() });
-    fake.set("fake_capturing", 1);
+    fake.set::<c_int>("fake_capturing", 1);
     assert_eq!(plan.reserve(Capacity::of::<f32>(1 << 30)), Err(Error::Capturing));
-    assert_eq!(fake.plan(0x1000, Capacity::default()).unwrap_err(), Error::Capturing);
-    assert_eq!((plan.state(), plan.capacity(), fake.get("fake_depth")), (state, capacity, 0));
+    assert_eq!(plan_in(0x1000, Capacity::default()).unwrap_err(), Error::Capturing);
+    assert_eq!((plan.state(), plan.capacity(), fake.get::<c_int>("fake_depth")), (state, capacity, 0));
     fake.log();
     // SAFETY: the fake driver reads no device memory
     unsafe { plan.compress(STREAM, &encode(ElementType::F32, 0, 4096)).unwrap() };
@@ -195,8 +150,8 @@ fn a_failed_reserve_leaves_the_plan() {
 
 #[test]
 fn refused_calls_launch_nothing() {
-    let fake = Fake::take();
-    let mut plan = fake.plan(0x1000, Capacity::of::<f32>(4096)).unwrap();
+    let fake = fake();
+    let mut plan = plan_in(0x1000, Capacity::of::<f32>(4096)).unwrap();
     fake.log();
     let good = encode(ElementType::F32, 0, 4096);
     let mut refused = |call| {
@@ -224,10 +179,10 @@ fn refused_calls_launch_nothing() {
 
 #[test]
 fn lists_take_few_launches() {
-    let fake = Fake::take();
+    let fake = fake();
     let fields: Vec<_> = (0..1071u64).map(|i| encode(if i % 22 == 11 { ElementType::F64 } else { ElementType::F32 }, i, 3000)).collect();
     let streams: Vec<_> = (0..513u64).map(|i| decode(ElementType::F32, i, 4097)).collect();
-    let mut plan = fake.plan(0x1000, Capacity { fields: 1100, chunks: 1200 }).unwrap();
+    let mut plan = plan_in(0x1000, Capacity { fields: 1100, chunks: 1200 }).unwrap();
     fake.log();
     let launches = |fake: &Fake| {
         let log = fake.log();
@@ -238,17 +193,17 @@ fn lists_take_few_launches() {
     unsafe { plan.compress_many(STREAM, &fields).unwrap() };
     let expected = ["launch pfpl_encode_f32_511 30x1x1", "launch pfpl_encode_f32_511 30x1x1", "launch pfpl_encode_f64_63 30x1x1"];
     assert_eq!(launches(&fake), expected);
-    assert_eq!([16, 20, 24].map(|at| fake.launched(at)), [511, 49, 98]);
-    assert_eq!((fake.field(48, 0), fake.field(48, 32)), (fields[1067].field, fields[1067].outcome));
+    assert_eq!([16, 20, 24].map(|at| launched(&fake, at)), [511, 49, 98]);
+    assert_eq!((launched_field(&fake, 48, 0), launched_field(&fake, 48, 32)), (fields[1067].field, fields[1067].outcome));
     // first chunk
-    assert_eq!(fake.field(48, 56), 96);
+    assert_eq!(launched_field(&fake, 48, 56), 96);
     // SAFETY: as above
     unsafe { plan.decompress_many(STREAM, &streams[..1]).unwrap() };
     assert_eq!(launches(&fake), ["launch pfpl_decode_f32_1 2x1x1"]);
     // SAFETY: as above
     unsafe { plan.decompress_many(STREAM, &streams).unwrap() };
     assert_eq!(launches(&fake), ["launch pfpl_decode_f32_511 30x1x1", "launch pfpl_decode_f32_63 4x1x1"]);
-    assert_eq!((fake.field(1, 0), fake.field(1, 56)), (streams[512].field, 2));
+    assert_eq!((launched_field(&fake, 1, 0), launched_field(&fake, 1, 56)), (streams[512].field, 2));
     // SAFETY: as above
     unsafe { plan.decompress_many(STREAM, &[]).unwrap() };
     assert_eq!(launches(&fake), [""; 0]);
@@ -256,22 +211,22 @@ fn lists_take_few_launches() {
 
 #[test]
 fn images() {
-    let fake = Fake::take();
+    let fake = fake();
     let images = |context| {
-        let plan = fake.plan(context, Capacity::default());
+        let plan = plan_in(context, Capacity::default());
         let log = fake.log();
         (plan, log.into_iter().filter(|line| line.starts_with("load") || line.starts_with("unload")).collect::<Vec<_>>())
     };
     assert_eq!(images(0x9000).1, ["load 90"]);
     // kept for the context
     assert_eq!(images(0x9000).1, [""; 0]);
-    fake.refuse(c"90");
+    refuse(&fake, c"90");
     assert_eq!(images(0xa000).1, ["load 90", "load 80"]);
     for (major, context, expected) in [(8, 0xb000, "load 80"), (12, 0xc000, "load 80"), (7, 0xd000, "load 70")] {
-        fake.set("fake_major", major);
+        fake.set::<c_int>("fake_major", major);
         assert_eq!(images(context).1, [expected]);
     }
-    fake.set("fake_major", 6);
+    fake.set::<c_int>("fake_major", 6);
     let (plan, loaded) = images(0xe000);
     assert_eq!(plan.unwrap_err().to_string(), "the device has compute capability 6.0; 7.0 and later run the kernels");
     assert_eq!(loaded, [""; 0]);
@@ -281,9 +236,9 @@ fn images() {
 
 #[test]
 fn without_memory_pools() {
-    let fake = Fake::take();
-    fake.set("fake_pools", 0);
-    let plan = fake.plan(0xf000, Capacity::default()).unwrap();
+    let fake = fake();
+    fake.set::<c_int>("fake_pools", 0);
+    let plan = plan_in(0xf000, Capacity::default()).unwrap();
     assert!(fake.log().contains(&"allocate 4112 now".to_owned()));
     drop(plan);
     assert_eq!(fake.log(), ["push 0xf000", "free now", "pop"]);
@@ -291,8 +246,8 @@ fn without_memory_pools() {
 
 #[test]
 fn plans_move_between_threads() {
-    let fake = Fake::take();
-    let mut plan = fake.plan(0x1000, Capacity::of::<f32>(4096)).unwrap();
+    let _fake = fake();
+    let mut plan = plan_in(0x1000, Capacity::of::<f32>(4096)).unwrap();
     std::thread::spawn(move || {
         // SAFETY: the fake driver reads no device memory
         unsafe { plan.compress(STREAM, &encode(ElementType::F32, 0, 7)).unwrap() };

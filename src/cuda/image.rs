@@ -62,14 +62,14 @@ const fn entry(suffix: &'static str, fields: usize, threads: u32, shared_bytes: 
 
 /// Encoders, as `kernels_cuda/pfpl.cu` describes them.
 pub const ENCODERS: &[EntryPoint] = &[
-    EntryPoint { chunks: 512, ..entry("small", 1, 512, 35_984) },
-    entry("1", 1, 128, 45_552),
-    entry("63", 63, 128, 45_552),
-    entry("511", LIST_FIELDS, 128, 45_552),
+    EntryPoint { chunks: 512, ..entry("_small", 1, 512, 35_984) },
+    entry("_1", 1, 128, 45_552),
+    entry("_63", 63, 128, 45_552),
+    entry("_511", LIST_FIELDS, 128, 45_552),
 ];
 
 /// Decoders, likewise.
-pub const DECODERS: &[EntryPoint] = &[entry("1", 1, 128, 37_888), entry("63", 63, 128, 37_888), entry("511", LIST_FIELDS, 128, 37_888)];
+pub const DECODERS: &[EntryPoint] = &[entry("_1", 1, 128, 37_888), entry("_63", 63, 128, 37_888), entry("_511", LIST_FIELDS, 128, 37_888)];
 
 #[cfg(test)]
 mod tests {
@@ -108,7 +108,7 @@ mod tests {
                     ["f32", "f64"].into_iter().flat_map(|e| entries.iter().map(move |entry| (e, entry)))
                 {
                     assert!(
-                        text.contains(&format!(".entry pfpl_{direction}_{element}_{suffix}(")),
+                        text.contains(&format!(".entry pfpl_{direction}_{element}{suffix}(")),
                         "{image:?} {direction} {element} {suffix}"
                     );
                 }

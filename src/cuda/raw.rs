@@ -8,7 +8,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::device::driver::{Stream, load_library};
+use crate::device::args::Launch;
+use crate::device::driver::{FieldWords, Stream, load_library};
 pub use crate::device::{Capacity, Decode, Driver, Encode};
 use crate::device::{EntryPoint, Error, Kernel, Kernels, driver_table};
 
@@ -205,9 +206,12 @@ impl Driver for Cuda {
         unsafe { self.is_capturing(stream, &raw mut status) }.map(|()| status != 0)
     }
 
-    unsafe fn launch(&self, kernel: &Kernel, blocks: u32, params: &mut [*mut c_void; 2], stream: Stream) -> Result<(), Error> {
+    unsafe fn launch(&self, kernel: &Kernel, blocks: u32, launch: &Launch, fields: &[FieldWords], stream: Stream) -> Result<(), Error> {
         let (function, EntryPoint { threads, shared_bytes, .. }) = (kernel.function as *mut c_void, kernel.entry);
-        // SAFETY: as the caller promises
+        // the driver reads all that the kernel takes
+        assert!(fields.len() >= kernel.entry.fields);
+        let mut params = [(&raw const *launch).cast_mut().cast::<c_void>(), fields.as_ptr().cast_mut().cast()];
+        // SAFETY: the kernel takes a Launch and its number of fields, which the driver copies during the call
         unsafe { self.launch_kernel(function, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, params.as_mut_ptr(), null_mut()) }
     }
 }

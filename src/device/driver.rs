@@ -1,17 +1,18 @@
 //! What a plan needs of a driver.
 
-use std::ffi::c_void;
+use std::ffi::{OsStr, c_void};
 use std::fmt::Debug;
 
 use libloading::Library;
 use pfpl_host::ElementType;
 
 use super::Error;
+use super::args::Launch;
 
 /// An entry point that the images have for each direction and element type: what tells it from the others, and its launch.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPoint {
-    /// The end of its name.
+    /// The end of its name, after direction and element type.
     pub suffix: &'static str,
     /// Fields that it takes as a parameter.
     pub fields: usize,
@@ -55,7 +56,7 @@ impl Kernels {
     ) -> Result<Self, Error> {
         let mut kernels = |direction, element, entries: &[EntryPoint]| {
             let kernel = |entry: &EntryPoint| {
-                let name = format!("pfpl_{direction}_{element}_{}", entry.suffix);
+                let name = format!("pfpl_{direction}_{element}{}", entry.suffix);
                 let (function, resident) = load(&name, entry)?;
                 if resident == 0 {
                     return Err(Error::Unsupported { reason: format!("the device has no room for a block of {name}") });
@@ -122,13 +123,16 @@ pub trait Driver: Sized + Sync + 'static + sealed::Sealed {
     #[doc(hidden)]
     unsafe fn capturing(&self, stream: Stream) -> Result<bool, Error>;
 
-    /// Queues a kernel: one driver call.
+    /// Queues a kernel: one driver call, which copies its arguments. There are as many `fields` as the kernel takes, or as the launch has.
     ///
     /// # Safety
-    /// `params` are what the kernel takes, and the memory they name is there until it has run.
+    /// The memory that the arguments name is there until the kernel has run.
     #[doc(hidden)]
-    unsafe fn launch(&self, kernel: &Kernel, blocks: u32, params: &mut [*mut c_void; 2], stream: Stream) -> Result<(), Error>;
+    unsafe fn launch(&self, kernel: &Kernel, blocks: u32, launch: &Launch, fields: &[FieldWords], stream: Stream) -> Result<(), Error>;
 }
+
+/// A field as the kernels take it.
+pub type FieldWords = [u64; 8];
 
 /// A stream handle of either driver; null is the default stream.
 pub type Stream = *mut c_void;
@@ -138,9 +142,9 @@ pub(crate) mod sealed {
 }
 
 /// The first of these libraries that can be loaded.
-pub fn load_library(names: &[&str]) -> Result<Library, Error> {
+pub fn load_library(names: &[impl AsRef<OsStr>]) -> Result<Library, Error> {
     let mut reasons = Vec::new();
-    for &name in names {
+    for name in names.iter().map(AsRef::as_ref) {
         // SAFETY: drivers may be loaded at any time
         match unsafe { Library::new(name) } {
             Ok(library) => return Ok(library),
@@ -157,8 +161,9 @@ macro_rules! driver_table {
         $(#[$attribute])*
         pub struct $table {
             $($method: unsafe extern "C" fn($($type),*) -> u32,)*
-            // the functions are in it
-            _library: libloading::Library,
+            // the functions are in it; others are looked up by name
+            #[allow(dead_code)]
+            library: libloading::Library,
         }
 
         // not every function is called through its method; arguments are the driver's
@@ -173,7 +178,7 @@ macro_rules! driver_table {
                         // SAFETY: the caller vouches for the types
                         $method: *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(missing)?,
                     )*
-                    _library: library,
+                    library,
                 })
             }
 

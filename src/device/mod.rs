@@ -1,6 +1,6 @@
 //! What the device backends share: launch arguments, argument checks, the splitting of lists into launches, and the plan.
 
-mod args;
+pub(crate) mod args;
 mod check;
 pub(crate) mod driver;
 mod error;

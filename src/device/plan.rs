@@ -1,6 +1,5 @@
 //! A plan: the kernels of a context and a state in device memory.
 
-use std::ffi::c_void;
 use std::fmt;
 use std::ops::Add;
 
@@ -9,7 +8,7 @@ use pfpl_host::internal::chunks_of;
 use pfpl_host::{Element, ElementType};
 
 use super::args::{CHUNK_STATE_BYTES, CONTROL_BYTES, FIELD_STATE_BYTES, Launch};
-use super::driver::{Kernels, Stream};
+use super::driver::{FieldWords, Kernels, Stream};
 use super::list::{Described, LAUNCH_CHUNKS, Part, Spans, check, split};
 use super::{Decode, Driver, Encode, Error};
 
@@ -97,7 +96,7 @@ pub struct Plan<D: Driver> {
     state: u64,
     capacity: Capacity,
     /// The fields of a launch, as the kernels take them.
-    fields: Vec<[u64; 8]>,
+    fields: Vec<FieldWords>,
     spans: Spans,
     forced: Forced,
 }
@@ -261,9 +260,8 @@ impl<D: Driver> Plan<D> {
     /// Launches one kernel. `fields` holds [`Driver::FIELDS`] where the part has more than one.
     unsafe fn launch<C: Described>(&self, element: ElementType, part: Part, fields: &[C::Args]) -> Result<(), Error> {
         let kernel = self.kernels.choose(C::ENCODES, element, part.fields as usize, part.chunks.max(self.forced.chunks));
-        debug_assert!(fields.len() >= kernel.entry.fields);
         let most = if self.forced.blocks == 0 { kernel.resident } else { self.forced.blocks.min(kernel.resident) };
-        let mut launch = Launch {
+        let launch = Launch {
             state: self.state,
             list: 0,
             field_capacity: self.capacity.launch_fields::<D>() as u32,
@@ -271,9 +269,8 @@ impl<D: Driver> Plan<D> {
             chunks: part.chunks,
             chunk_capacity: self.capacity.launch_chunks(),
         };
-        let mut params = [(&raw mut launch).cast::<c_void>(), fields.as_ptr().cast_mut().cast()];
-        // SAFETY: the kernel takes a Launch and its number of fields; the driver copies both during the call
-        unsafe { self.driver.launch(kernel, part.chunks.clamp(1, most), &mut params, self.stream) }
+        // SAFETY: the addresses are memory as the caller promises
+        unsafe { self.driver.launch(kernel, part.chunks.clamp(1, most), &launch, bytemuck::cast_slice(fields), self.stream) }
     }
 
     /// What tests force.

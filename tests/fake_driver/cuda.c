@@ -20,7 +20,7 @@ void *fake_stack[8];          // contexts pushed; the last is current
 int fake_depth;
 int fake_fail_allocation, fake_capturing, fake_pools = 1, fake_major = 9, fake_minor = 0;
 const char *fake_refused_image;  // loading an image that begins so fails
-unsigned char fake_launch[32], fake_fields[511 * 64];  // parameters of the last launch
+unsigned char fake_launch[40], fake_fields[511 * 64];  // parameters of the last launch
 const char *fake_log(void) { return log_text; }
 void fake_clear(void) { log_text[log_length = 0] = 0; }
 
@@ -73,7 +73,7 @@ u32 cuMemsetD8Async(u64 address, unsigned char byte, size_t bytes, void *stream)
 u32 cuStreamIsCapturing(void *stream, int *status) { *status = fake_capturing; return 0; }
 u32 cuLaunchKernel(const char *function, u32 x, u32 y, u32 z, u32 block_x, u32 block_y, u32 block_z, u32 shared, void *stream, void **params, void **extra) {
   note("launch %s %ux%ux%u of %ux%ux%u shared %u stream %p\n", function, x, y, z, block_x, block_y, block_z, shared, stream);
-  memcpy(fake_launch, params[0], sizeof fake_launch);
+  memcpy(fake_launch, params[0], 32);
   memcpy(fake_fields, params[1], 64 * (strstr(function, "small") ? 1 : atoi(strrchr(function, '_') + 1)));  // as much as the kernel takes
   return extra != NULL;
 }
