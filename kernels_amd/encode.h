@@ -239,7 +239,8 @@ template <class Value> PFPL_FN void encode(LaunchPointer launch, FieldPointer<En
 
     const Sums counts = sums_of_waves(s.counts, lane, wave), counts3 = sums_of_waves(s.counts3, lane, wave);
     const u32 level3 = ((const u8*)s.changed)[lane & 31];
-    const Mask changed3 = ballot(lane < 32 && level3 != lane_before(level3, 0));
+    const u32 level3_before = lane_before(level3, 0);
+    const Mask changed3 = ballot(lane < 32 && level3 != level3_before);
     const u32 nonzero = counts.total & 0xffff, kept2 = nonzero + (counts.total >> 16), kept3 = kept2 + counts3.total, kept4 = kept3 + popcount(changed3);
     const u32 coded = nonzero ? kept4 + 6 : EMPTY_CHUNK_BYTES;
     const bool raw = coded >= CHUNK_BYTES;

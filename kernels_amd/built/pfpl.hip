@@ -41,8 +41,13 @@
 // The stream format and the launch arguments, once for every kernel language: NVRTC, clang for AMD GPUs, and plain C++17 (the
 // lane-by-lane executor of the tests).  FORMAT.md's vocabulary throughout.  No includes, so that NVRTC and hiprtc need no headers.
 //
-// The includer defines PFPL_FN (for example `__device__ __forceinline__`) before.  Floating point: every operation rounds once, to
-// nearest even; nothing is contracted (compile with -fmad=false or -ffp-contract=off) and nothing is flushed to zero.
+// The includer defines PFPL_FN (for example `__device__ __forceinline__`) before, and PFPL_MEMCPY where there is no __builtin_memcpy.
+// Floating point: every operation rounds once, to nearest even; nothing is contracted (compile with -fmad=false or
+// -ffp-contract=off) and nothing is flushed to zero.
+
+#ifndef PFPL_MEMCPY
+#define PFPL_MEMCPY __builtin_memcpy
+#endif
 
 namespace pfpl {
 
@@ -85,10 +90,10 @@ template <> struct Element<double> {
   static constexpr Code ROUND_BITS = 0x4338000000000000ull, NEGABINARY = 0xAAAAAAAAAAAAAAAAull, LAST_BIN_CODE = 2ull * 2251799813685248ull - 1;
 };
 
-PFPL_FN u32 bits_of(float v) { u32 b; __builtin_memcpy(&b, &v, 4); return b; }
-PFPL_FN u64 bits_of(double v) { u64 b; __builtin_memcpy(&b, &v, 8); return b; }
-PFPL_FN float value_of(u32 b) { float v; __builtin_memcpy(&v, &b, 4); return v; }
-PFPL_FN double value_of(u64 b) { double v; __builtin_memcpy(&v, &b, 8); return v; }
+PFPL_FN u32 bits_of(float v) { u32 b; PFPL_MEMCPY(&b, &v, 4); return b; }
+PFPL_FN u64 bits_of(double v) { u64 b; PFPL_MEMCPY(&b, &v, 8); return b; }
+PFPL_FN float value_of(u32 b) { float v; PFPL_MEMCPY(&v, &b, 4); return v; }
+PFPL_FN double value_of(u64 b) { double v; PFPL_MEMCPY(&v, &b, 8); return v; }
 PFPL_FN float magnitude(float v) { return value_of(bits_of(v) & 0x7fffffffu); }
 PFPL_FN double magnitude(double v) { return value_of(bits_of(v) & 0x7fffffffffffffffull); }
 
@@ -199,9 +204,12 @@ struct Launch {
   u64 list;                                     // 0: the fields are the kernel's second argument
   u32 field_capacity;                           // fields that the state has room for (fixes where the chunk words begin)
   u32 fields, chunks;                           // in this launch; first_chunk of a field runs up to `chunks`
-  u32 reserved;
+  u32 chunk_capacity;                           // chunks that the state has room for, at least `chunks`
 };
 constexpr u32 CONTROL_BYTES = 4096;
+// Who uses which part of the state, so that calls of both directions and types can follow each other without clearing.  Encoders:
+// control bytes 0 to 127, and the first 4 bytes a chunk of the chunk words (an array of chunk_capacity u32).  Decoders: control bytes
+// from 128 on, the bytes of fields, and the second half of the chunk words.
 static_assert(sizeof(Launch) == 32, "launch ABI");
 
 }  // namespace pfpl
@@ -727,7 +735,8 @@ template <class Value> PFPL_FN void encode(LaunchPointer launch, FieldPointer<En
 
     const Sums counts = sums_of_waves(s.counts, lane, wave), counts3 = sums_of_waves(s.counts3, lane, wave);
     const u32 level3 = ((const u8*)s.changed)[lane & 31];
-    const Mask changed3 = ballot(lane < 32 && level3 != lane_before(level3, 0));
+    const u32 level3_before = lane_before(level3, 0);
+    const Mask changed3 = ballot(lane < 32 && level3 != level3_before);
     const u32 nonzero = counts.total & 0xffff, kept2 = nonzero + (counts.total >> 16), kept3 = kept2 + counts3.total, kept4 = kept3 + popcount(changed3);
     const u32 coded = nonzero ? kept4 + 6 : EMPTY_CHUNK_BYTES;
     const bool raw = coded >= CHUNK_BYTES;
