@@ -13,17 +13,15 @@ fn main() {
     let root = crate_folder.parent().expect("the workspace").to_owned();
     let tool = cc::Build::new().cpp(true).get_compiler();
     let cxx: Vec<OsString> = vec![tool.path().into()];
-    let includes = [root.join("kernels_shared"), root.join("kernels_cuda"), root.join("kernels_amd")];
-    for folder in includes.iter().chain([&crate_folder.join("cxx"), &crate_folder.join("tests/kernels")]).filter(|f| f.exists()) {
-        println!("cargo::rerun-if-changed={}", folder.display());
+    for folder in ["kernels_shared", "kernels_cuda", "kernels_amd", "lane_executor/cxx", "lane_executor/tests/kernels"] {
+        println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
     println!("cargo::rerun-if-changed=src/compile.rs");
     println!("cargo::rustc-env=LANES_CXX={}", tool.path().display());
     println!("cargo::rustc-env=LANES_OBJECTS={}", out.display());
-    let units =
-        [("detector32", "tests/kernels/detector.cpp", 32), ("detector64", "tests/kernels/detector.cpp", 64), ("cuda", "cxx/cuda.cpp", 32)];
-    for (name, source, width) in units {
-        let unit = Unit { source: &crate_folder.join(source), includes: &includes, width, object: &out.join(format!("{name}.so")) };
+    for (name, source, kernels, width) in compile::UNITS {
+        let includes = [root.join("kernels_shared"), root.join(kernels)];
+        let unit = Unit { source: &crate_folder.join(source), includes: &includes, width: *width, object: &out.join(format!("{name}.so")) };
         let _ = std::fs::remove_file(unit.object);
         let message = compile::compile(&cxx, &crate_folder.join("cxx"), &unit).err().unwrap_or_default();
         for line in message.lines() {

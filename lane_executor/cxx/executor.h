@@ -23,6 +23,7 @@ void lanes_fence(uint32_t order);
 void lanes_copy(void* shared, const void* global, uint32_t bytes, uint32_t given);   // asynchronous; given..bytes become zero
 void lanes_copy_wait();                          // until this lane's copies are complete
 void lanes_pause();                              // another lane may run
+void lanes_fail(const char* what, uint64_t value);        // a fault
 }
 
 namespace lanes {
@@ -43,3 +44,6 @@ template <class... A> void call(void (*kernel)(A...), const unsigned char* argum
 // Makes `kernel` known to the executor under `name`.
 #define LANES_EXPORT(name, ...) \
   extern "C" __attribute__((visibility("default"), no_sanitize("thread"))) void lanes_kernel_##name(const unsigned char* arguments) { lanes::call(__VA_ARGS__, arguments); }
+// Tells how many lanes a block of `kernel` has.
+#define LANES_THREADS(kernel, count) \
+  extern "C" { extern __attribute__((visibility("default"))) const unsigned lanes_threads_##kernel; const unsigned lanes_threads_##kernel = count; }

@@ -1,4 +1,4 @@
-// The kernels' platform on the executor: every name that kernels_cuda/platform.h (kernels_amd/platform.h) defines for the device.
+// The CUDA kernels' platform on the executor: every name that kernels_cuda/platform.h defines for the device.
 #pragma once
 #include "executor.h"
 #include <cmath>
@@ -7,9 +7,7 @@
 #define PFPL_FN inline
 #define PFPL_NOINLINE __attribute__((noinline))
 #define PFPL_MEMCPY __builtin_memcpy
-#define PFPL_KERNEL(NAME, THREADS, BLOCKS) \
-  extern "C" { extern __attribute__((visibility("default"))) const unsigned lanes_threads_##NAME; const unsigned lanes_threads_##NAME = THREADS; } \
-  static void NAME
+#define PFPL_KERNEL(NAME, THREADS, BLOCKS) LANES_THREADS(NAME, THREADS) static void NAME
 #define PFPL_PARAMETER const
 #define PFPL_UNROLL
 #define PFPL_ROLL

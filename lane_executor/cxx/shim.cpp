@@ -18,7 +18,7 @@ struct Hooks {                                   // the same fields in src/hooks
   void (*copy)(void*, const void*, uint32_t, uint32_t, const void*);
   void (*copy_wait)(const void*);
   void (*pause)();
-  void (*undefined)(const char*, uint64_t, const void*);
+  void (*fail)(const char*, uint64_t, const void*);
 } hooks;
 enum Access : uint32_t { READ, WRITE };
 }  // namespace
@@ -44,6 +44,7 @@ void lanes_fence(uint32_t order) { hooks.fence(order); }
 void lanes_copy(void* shared, const void* global, uint32_t bytes, uint32_t given) { hooks.copy(shared, global, bytes, given, PC); }
 void lanes_copy_wait() { hooks.copy_wait(PC); }
 void lanes_pause() { hooks.pause(); }
+void lanes_fail(const char* what, uint64_t value) { hooks.fail(what, value, PC); }
 
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
@@ -63,7 +64,7 @@ void* __tsan_memcpy(void* d, const void* s, uint64_t n) { hooks.access(s, n, REA
 void* __tsan_memmove(void* d, const void* s, uint64_t n) { hooks.access(s, n, READ, PC); hooks.access(d, n, WRITE, PC); return memmove(d, s, n); }
 void* __tsan_memset(void* d, int v, uint64_t n) { hooks.access(d, n, WRITE, PC); return memset(d, v, n); }
 // -fsanitize=alignment,bounds,shift-exponent
-void __ubsan_handle_type_mismatch_v1(void*, void* p) { hooks.undefined("misaligned address", (uint64_t)p, PC); }
-void __ubsan_handle_out_of_bounds(void*, void* index) { hooks.undefined("index outside an array", (uint64_t)index, PC); }
-void __ubsan_handle_shift_out_of_bounds(void*, void*, void* by) { hooks.undefined("shift by too much", (uint64_t)by, PC); }
+void __ubsan_handle_type_mismatch_v1(void*, void* p) { hooks.fail("undefined behaviour: misaligned address", (uint64_t)p, PC); }
+void __ubsan_handle_out_of_bounds(void*, void* index) { hooks.fail("undefined behaviour: index outside an array", (uint64_t)index, PC); }
+void __ubsan_handle_shift_out_of_bounds(void*, void*, void* by) { hooks.fail("undefined behaviour: shift by too much", (uint64_t)by, PC); }
 }

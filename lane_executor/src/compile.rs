@@ -3,6 +3,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The images that the build script makes: name, source, folder of kernels, lanes of a warp.
+pub const UNITS: &[(&str, &str, &str, u32)] = &[
+    ("detector32", "tests/kernels/detector.cpp", "kernels_shared", 32),
+    ("detector64", "tests/kernels/detector.cpp", "kernels_shared", 64),
+    ("cuda", "cxx/cuda.cpp", "kernels_cuda", 32),
+    ("amd64", "cxx/amd.cpp", "kernels_amd", 64),
+    ("amd32", "cxx/amd.cpp", "kernels_amd", 32),
+];
+
 /// One shared object: a source that includes the kernels, and how to compile it.
 pub struct Unit<'a> {
     /// The C++ source.

@@ -21,11 +21,11 @@ pub(crate) struct Hooks {
     copy: extern "C" fn(Pointer, Pointer, u32, u32, Pointer),
     copy_wait: extern "C" fn(Pointer),
     pause: extern "C" fn(),
-    undefined: extern "C" fn(*const c_char, u64, Pointer),
+    fail: extern "C" fn(*const c_char, u64, Pointer),
 }
 
 pub(crate) static HOOKS: Hooks =
-    Hooks { access, index, shared, barrier, collective, load, store, update, fence, copy, copy_wait, pause, undefined };
+    Hooks { access, index, shared, barrier, collective, load, store, update, fence, copy, copy_wait, pause, fail };
 
 thread_local! {
     static CURRENT: Cell<*mut State> = const { Cell::new(null_mut()) };
@@ -127,8 +127,8 @@ extern "C" fn update(p: Pointer, bytes: u32, op: u32, value: u64, expected: u64,
     }
 }
 
-extern "C" fn fence(_order: u32) {
-    state().fence();
+extern "C" fn fence(order: u32) {
+    state().fence(order);
 }
 
 extern "C" fn copy(shared: Pointer, global: Pointer, bytes: u32, given: u32, pc: Pointer) {
@@ -147,10 +147,10 @@ extern "C" fn pause() {
     suspend();
 }
 
-extern "C" fn undefined(what: *const c_char, value: u64, pc: Pointer) {
+extern "C" fn fail(what: *const c_char, value: u64, pc: Pointer) {
     // SAFETY: cxx/shim.cpp passes literals.
     let what = unsafe { CStr::from_ptr(what) }.to_string_lossy();
-    fault(format!("undefined behaviour: {what} ({value:#x})"), pc);
+    fault(format!("{what} ({value:#x})"), pc);
 }
 
 fn pause_at_times() {

@@ -50,13 +50,15 @@ pub struct Schedule {
     pub quantum: u32,
     /// Whether an atomic load may give an older value where the memory model allows it.
     pub weak: bool,
+    /// Whether reading undefined bytes of shared memory is a fault; otherwise they are garbage of the seed's choice.
+    pub strict: bool,
     /// Resumptions of lanes after which the launch counts as hanging.
     pub steps: u64,
 }
 
 impl Default for Schedule {
     fn default() -> Self {
-        Schedule { seed: 0, dispatch: Dispatch::Forward, residency: 4, quantum: 16, weak: true, steps: 20_000_000 }
+        Schedule { seed: 0, dispatch: Dispatch::Forward, residency: 4, quantum: 16, weak: true, strict: true, steps: 20_000_000 }
     }
 }
 

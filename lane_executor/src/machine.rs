@@ -145,14 +145,14 @@ impl Block {
         }
     }
 
-    pub(crate) fn begin(&mut self, id: u32, threads: u32, width: u32, garbage: u8) {
+    pub(crate) fn begin(&mut self, id: u32, threads: u32, width: u32, garbage: u128) {
         let warps = threads.div_ceil(width) as usize;
         self.id = id;
         (self.time, self.block_time) = (1, 1);
         self.warp_times = vec![1; warps];
         self.known.clear();
         self.warps_known = vec![Knowledge::default(); warps];
-        self.store.fill(u128::from_ne_bytes([garbage; 16]));
+        self.store.fill(garbage);
         self.shadow = Shadow::default();
         self.shared_used = 0;
         self.variables.clear();
@@ -395,7 +395,7 @@ impl State {
         let (lane, warp) = (&lanes[self.lane].known, &warps_known[self.lane / self.width as usize]);
         let valid = |s: Stamp| s != Stamp::NONE;
         let follows = |s: Stamp| now.follows_in_block(s) || [lane, warp, &*known].iter().any(|k| k.covers(s, now.width));
-        if !mode.write && !shadow.writes[at..at + bytes].iter().all(|s| valid(*s)) {
+        if !mode.write && self.schedule.strict && !shadow.writes[at..at + bytes].iter().all(|s| valid(*s)) {
             return Some("undefined".to_owned());
         }
         touch(shadow, at, bytes, mode, &now, valid, follows, &mut self.many)
@@ -538,11 +538,15 @@ impl State {
         Ok(before)
     }
 
-    pub(crate) fn fence(&mut self) {
-        let observed = std::mem::take(&mut self.me().observed);
-        self.me().known.join(&observed);
-        let released = self.release();
-        self.me().fenced = Some(released);
+    pub(crate) fn fence(&mut self, order: u32) {
+        if order & ACQUIRE != 0 {
+            let observed = std::mem::take(&mut self.me().observed);
+            self.me().known.join(&observed);
+        }
+        if order & RELEASE != 0 {
+            let released = self.release();
+            self.me().fenced = Some(released);
+        }
     }
 
     /// Begins an asynchronous copy, which takes place no earlier than the lane's next wait.

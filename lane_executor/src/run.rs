@@ -162,7 +162,7 @@ impl Machine {
         while state.blocks.len() <= slot {
             state.blocks.push(BLOCKS_KEPT.with_borrow_mut(Vec::pop).unwrap_or_else(Block::new));
         }
-        let (threads, width, garbage) = (state.threads, state.width, state.rng.u8(..));
+        let (threads, width, garbage) = (state.threads, state.width, state.rng.u128(..));
         state.blocks[slot].begin(id, threads, width, garbage);
         let fibers = (0..threads as usize).map(|lane| {
             let stack =

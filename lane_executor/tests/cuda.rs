@@ -1,0 +1,7 @@
+//! The CUDA kernels, lane by lane.
+
+mod suite;
+
+const IMAGE: &str = "cuda";
+
+suite!();
