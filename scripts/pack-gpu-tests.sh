@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs the device tests and benches into one folder that runs on a GPU machine with neither Rust nor this repository:
-#   scripts/pack-gpu-tests.sh FOLDER        then there: FOLDER/run.sh tests | patterns | bench [ROW...]
+#   scripts/pack-gpu-tests.sh FOLDER        then there: FOLDER/run.sh tests | patterns | bench [ROW...] | hip
 # The machine's C library must be this one's version or later.
 set -euo pipefail
 [ $# -eq 1 ] || { sed -n '2,4p' "$0" >&2; exit 2; }
@@ -13,17 +13,17 @@ build() { # NAME CARGO_ARGUMENTS...: builds one executable and copies it without
   executable=$(cargo "$@" --no-run 2>&1 | tee /dev/stderr | sed -n 's/.*Executable.*(\(.*\))/\1/p')
   strip -o "$out/$name" "$executable"
 }
-for name in cuda_identity cuda_order cuda_memory cuda_patterns; do
+for name in cuda_identity cuda_order cuda_memory cuda_patterns hip_device; do
   build "$name" test --release -p pfpl --test "$name"
 done
 build cuda_bench bench -p pfpl --bench cuda
 cat > "$out/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # tests: every device test, a skip being a failure, with each kernel image (or those named in FLAVOURS); patterns: all binary32
-# patterns; bench: the device figures, of all rows or of those with a part of their names given.
+# patterns; bench: the device figures, of all rows or of those with a part of their names given; hip: tests and figures of an AMD GPU.
 set -uo pipefail
 cd "$(dirname "$0")"
-export PFPL_REQUIRE_CUDA=1
+export PFPL_REQUIRE_CUDA=1 PFPL_REQUIRE_HIP=1
 failed=0
 case ${1:-tests} in
   tests)
@@ -35,6 +35,7 @@ case ${1:-tests} in
     done ;;
   patterns) PFPL_PATTERNS=all ./cuda_patterns --nocapture || failed=1 ;;
   bench) shift; ./cuda_bench "$@" || failed=1 ;;
+  hip) ./hip_device --nocapture || failed=1 ;;
   *) sed -n '2,3p' "$0" >&2; exit 2 ;;
 esac
 exit $failed

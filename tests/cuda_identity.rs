@@ -40,9 +40,9 @@ fn corpus<T: Sample>(lab: &mut Lab) {
         for &n in LENGTHS.iter().chain(longer) {
             let (values, bound) = field::<T>(kind, n, (number + 100 * n) as u64);
             // the kernels for few chunks and for many; both headers; at least one block
-            for (wide, blocks, chunks) in [(false, 0, 0), (true, 0, 0), (false, 0, u32::MAX), (true, 1, u32::MAX)] {
-                lab.force(wide, blocks, chunks);
-                check(lab, &values, bound, wide, &format!("{} {kind} {n} {wide} {blocks} {chunks}", T::TYPE));
+            for (wide, blocks, persistent) in [(false, 0, false), (true, 0, false), (false, 0, true), (true, 1, true)] {
+                lab.force(wide, blocks, persistent);
+                check(lab, &values, bound, wide, &format!("{} {kind} {n} {wide} {blocks} {persistent}", T::TYPE));
             }
         }
     }
@@ -66,8 +66,8 @@ fn every_alignment<T: Sample>(lab: &mut Lab) {
         for field_offset in (0..16).step_by(T::TYPE.bytes()) {
             for stream_offset in (0..16).step_by(4) {
                 lab.offsets = (field_offset, stream_offset);
-                for chunks in [0, u32::MAX] {
-                    lab.force(false, 0, chunks);
+                for persistent in [false, true] {
+                    lab.force(false, 0, persistent);
                     check(lab, &values, bound, false, &format!("{} at {field_offset} and {stream_offset}", T::TYPE));
                 }
             }
@@ -236,7 +236,7 @@ fn lists() {
     let tiny: Vec<_> = (0..3000).map(|i| Member::new(i, 1 + i % 70)).collect();
     check_list(&mut lab, &tiny);
     // one block serves them all
-    lab.force(false, 1, 0);
+    lab.force(false, 1, true);
     let few: Vec<_> = (0..80).map(|i| Member::new(i, i * 97)).collect();
     check_list(&mut lab, &few);
 }
@@ -246,8 +246,8 @@ fn every_capacity<T: Sample>(lab: &mut Lab) {
         let (values, bound) = field::<T>(kind, n, 21);
         for wide in [false, true] {
             let stream = golden(&values, bound, wide);
-            for chunks in [0, u32::MAX] {
-                lab.force(wide, 0, chunks);
+            for persistent in [false, true] {
+                lab.force(wide, 0, persistent);
                 for capacity in 0..stream.len() + 5 {
                     let (outcome, written) = lab.compress(&values, bound, capacity);
                     let status = if capacity < stream.len() { Status::Overflow } else { Status::Ok };
@@ -263,8 +263,8 @@ fn every_capacity<T: Sample>(lab: &mut Lab) {
     // several chunks, some raw: around each chunk's end
     let (values, bound) = field::<T>("mixed chunks", 6 * T::TYPE.codes_per_chunk(), 22);
     let stream = golden(&values, bound, false);
-    for chunks in [0, u32::MAX] {
-        lab.force(false, 0, chunks);
+    for persistent in [false, true] {
+        lab.force(false, 0, persistent);
         for capacity in (0..stream.len()).step_by(997).chain(stream.len() - 70..=stream.len()) {
             let (outcome, written) = lab.compress(&values, bound, capacity);
             assert_eq!((outcome.stream_bytes, outcome.status), (stream.len() as u64, u32::from(capacity < stream.len())), "{capacity}");

@@ -303,10 +303,11 @@ fn a_full_device() {
     let Some(context) = context("cuda_order::a_full_device") else { return };
     let spin = Spin::new(&context);
     let (fillers, cuda_stream) = ([(); 4].map(|()| context.new_stream().unwrap()), context.new_stream().unwrap());
-    let trips = Trip::several(&cuda_stream, 6, 3_000_000, 77);
+    let mut trips = Trip::several(&cuda_stream, 4, 3_000_000, 77);
+    trips.extend(Trip::several(&cuda_stream, 4, 800_000, 78));
     let mut plan = plan(&cuda_stream, Capacity::of::<f64>(3_000_000));
-    for forced_blocks in [0, 1, 7] {
-        plan.force(pfpl::device::Forced { blocks: forced_blocks, chunks: u32::MAX, wide: false });
+    for (blocks, persistent) in [(0, false), (0, true), (1, true), (7, true)] {
+        plan.force(pfpl::device::Forced { blocks, persistent, wide: false });
         for _ in 0..3 {
             // blocks of other kernels come and go on every multiprocessor
             for filler in &fillers {
@@ -357,7 +358,7 @@ fn plans_are_dropped_with_work_in_flight() {
     for _ in 0..10 {
         trips.iter_mut().for_each(|trip| trip.spoil(&cuda_stream));
         cuda_stream.synchronize().unwrap();
-        spin.launch(&cuda_stream, 1, 32, 50_000_000);
+        spin.launch(&cuda_stream, 1, 32, 400_000_000);
         for trip in &trips {
             let mut plan = plan(&cuda_stream, Capacity::of::<f64>(100_000));
             trip.queue(&mut plan, &cuda_stream);
@@ -451,8 +452,7 @@ fn a_million_calls() {
     let mut random = Random(99);
     for round in 0..50 {
         // now and then the kernel for many chunks, and grids of few blocks
-        let chunks = if round % 3 == 0 { u32::MAX } else { 0 };
-        plan.force(pfpl::device::Forced { blocks: [0, 5, 0, 1][round % 4], chunks, wide: false });
+        plan.force(pfpl::device::Forced { blocks: [0, 5, 0, 1][round % 4], persistent: round % 3 == 0, wide: false });
         for call in 0..20_000 {
             let trip = &trips[if call == 7 { 30 } else { random.below(30) }];
             // SAFETY: the buffers are alive until checked
@@ -463,6 +463,36 @@ fn a_million_calls() {
         trips.iter().for_each(|trip| trip.queue(&mut plan, &cuda_stream));
         trips.iter().for_each(|trip| trip.check(&cuda_stream));
         trips.iter_mut().for_each(|trip| trip.spoil(&cuda_stream));
+    }
+}
+
+/// Encoders count their launches in the upper half of the state's first word and start again after this.
+const LAST_EPOCH: u64 = 0x1fffe;
+
+#[test]
+fn the_epoch_wraps() {
+    let Some(context) = context("cuda_order::the_epoch_wraps") else { return };
+    let cuda_stream = context.new_stream().unwrap();
+    let mut trips = Trip::several(&cuda_stream, 7, 2_000_000, 31);
+    for persistent in [false, true] {
+        for before in 0..5 {
+            let mut plan = plan(&cuda_stream, Capacity::of::<f64>(2_000_000));
+            plan.force(pfpl::device::Forced { blocks: 0, persistent, wide: false });
+            let control = [(LAST_EPOCH - before) << 32];
+            // SAFETY: the state begins with this word
+            unsafe { result::memcpy_htod_async(plan.state(), &control, cuda_stream.cu_stream()) }.unwrap();
+            cuda_stream.synchronize().unwrap();
+            for _ in 0..3 {
+                trips.iter_mut().for_each(|trip| trip.spoil(&cuda_stream));
+                trips.iter().for_each(|trip| trip.queue(&mut plan, &cuda_stream));
+                trips.iter().for_each(|trip| trip.check(&cuda_stream));
+            }
+            let mut after = [0u64];
+            // SAFETY: as above
+            unsafe { result::memcpy_dtoh_async(&mut after, plan.state(), cuda_stream.cu_stream()) }.unwrap();
+            cuda_stream.synchronize().unwrap();
+            assert!(after[0] >> 32 < 30, "the epoch did not wrap: {after:x?}");
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod common;
 use std::ffi::{CStr, c_int, c_void};
 
 use common::fake_driver::Fake;
-use pfpl::hip::{Capacity, Decode, Encode, Error, Fault, Plan, compress_host, device_count};
+use pfpl::hip::{Capacity, Decode, Encode, Error, Fault, Plan, compress_host, decompress_host, device_count, measure};
 use pfpl::{Bound, ElementType};
 
 fn fake() -> Fake {
@@ -38,21 +38,22 @@ fn encode(element: ElementType, number: u64, n: u64) -> Encode {
 #[test]
 fn a_call_is_one_launch() {
     let fake = fake();
-    let mut plan = plan_on(1, Capacity::of::<f32>(1 << 20)).unwrap();
+    // a device of no other test, so that its kernels are loaded here
+    let mut plan = plan_on(21, Capacity::of::<f32>(1 << 20)).unwrap();
     let log = fake.log();
-    assert_eq!(log[..3], ["device 1", "load ELF\u{2}", "device 0"], "{log:?}");
-    assert_eq!(log[3..], ["device 1", "allocate 6160 stream 0x77", "clear 6160 stream 0x77", "device 0"]);
+    assert_eq!(log[..3], ["device 21", "load ELF\u{2}", "device 0"], "{log:?}");
+    assert_eq!(log[3..], ["device 21", "allocate 6160 stream 0x77", "clear 6160 stream 0x77", "device 0"]);
     // SAFETY: the fake runtime reads no device memory
     unsafe { plan.compress(STREAM, &encode(ElementType::F32, 0, 5 * 4096)) }.unwrap();
     let launch = "launch pfpl_encode_f32 5x1x1 of 256x1x1 shared 0 stream 0x77 arguments 4000";
-    assert_eq!(fake.log(), ["device 1", launch, "device 0"]);
+    assert_eq!(fake.log(), ["device 21", launch, "device 0"]);
     let word = |at: usize| fake.word("fake_arguments", at);
     assert_eq!((word(0), word(8)), (plan.state(), 0));
     // field capacity and fields, chunks and their capacity
     assert_eq!((word(16), word(24)), (1 << 32 | 1, 256 << 32 | 5));
     assert_eq!([32, 40, 48, 56, 64].map(word), [1 << 40, 1 << 42, 5 * 4096, 1 << 20, 1 << 44]);
     drop(plan);
-    assert_eq!(fake.log(), ["device 1", "free stream 0x77", "device 0"]);
+    assert_eq!(fake.log(), ["device 21", "free stream 0x77", "device 0"]);
 }
 
 #[test]
@@ -144,7 +145,19 @@ fn host_fields_leave_no_memory_behind() {
     // the fake kernels do nothing, so the outcome is the fill of fresh memory
     let refused = compress_host(0, &[1.0f32; 5000], Bound::new(1e-3).unwrap());
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    let count = |log: &[String], start: &str| log.iter().filter(|line| line.starts_with(start)).count();
     let log = fake.log();
-    let count = |start: &str| log.iter().filter(|line| line.starts_with(start)).count();
-    assert_eq!((count("allocate"), count("free"), count("launch"), count("copy 20000")), (4, 4, 1, 1), "{log:?}");
+    assert_eq!(["allocate", "free", "launch", "copy 20000"].map(|call| count(&log, call)), [5, 5, 1, 1], "{log:?}");
+    // an outcome of zeros: an empty stream
+    fake.set::<c_int>("fake_fill", 0);
+    assert_eq!(compress_host(0, &[1.0f32; 5000], Bound::new(1e-3).unwrap()), Ok(vec![]));
+    assert_eq!(decompress_host(0, &[7; 40], &mut [1.0f64; 50]), Ok(0));
+    let log = fake.log();
+    assert!(log.contains(&"launch pfpl_decode_f64 1x1x1 of 256x1x1 shared 0 stream (nil) arguments 4000".to_owned()), "{log:?}");
+    let figures = measure(0, &[1.0f32; 1 << 20], Bound::new(1e-3).unwrap(), 3).unwrap();
+    let seconds = [figures.encode_seconds, figures.decode_seconds, figures.copy_seconds];
+    assert!(seconds.iter().all(|seconds| (seconds - 0.002 / 16.0).abs() < 1e-9), "{figures:?}");
+    let log = fake.log();
+    assert_eq!(["allocate", "free", "launch"].map(|call| count(&log, call)), [5, 5, 2 * 4 * 16]);
+    fake.set::<c_int>("fake_fill", 0xAB);
 }

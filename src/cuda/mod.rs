@@ -27,6 +27,7 @@ pub mod raw;
 
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{
     CudaContext, CudaSlice, CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, SyncOnDrop, ValidAsZeroBits,
 };
@@ -34,7 +35,8 @@ use pfpl_host::{Bound, Element, max_stream_bytes};
 
 pub use cudarc;
 
-pub use crate::device::{Capacity, Error, Fault, Outcome, Refusal};
+use crate::device::figures::{calls_of, median};
+pub use crate::device::{Capacity, Error, Fault, Figures, Outcome, Refusal};
 use crate::device::{Decode, Driver, Encode, Forced};
 use raw::Cuda;
 
@@ -392,6 +394,44 @@ pub fn decompress_host<T: Element>(ordinal: usize, stream: &[u8], field: &mut [T
         cuda_stream.synchronize()?;
     }
     Ok(bytes)
+}
+
+/// Times a field in host memory on device number `ordinal`: the medians of `repeats` measurements.
+///
+/// # Errors
+/// What the driver says; no memory for the field twice and its largest stream.
+///
+/// # Panics
+/// Where `repeats` is 0.
+pub fn measure<T: Element>(ordinal: usize, field: &[T], bound: Bound, repeats: usize) -> Result<Figures, Error> {
+    let cuda_stream = context(ordinal)?.new_stream()?;
+    let (n, bytes) = (field.len() as u64, size_of_val(field));
+    let mut plan = Plan::new(&cuda_stream, Capacity::of::<T>(n))?;
+    let mut outcome = cuda_stream.alloc_zeros::<Outcome>(1)?;
+    let values = upload(&cuda_stream, bytemuck::cast_slice(field))?;
+    let mut restored = cuda_stream.alloc_zeros::<u8>(bytes.max(1))?;
+    let mut stream = cuda_stream.alloc_zeros::<u8>(max_stream_bytes::<T>(n) as usize)?;
+    let time = |call: &mut dyn FnMut() -> Result<(), Error>| {
+        let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        let calls = calls_of(bytes);
+        // the first is not counted
+        let times = (0..=repeats).map(|_| {
+            let start = cuda_stream.record_event(flags)?;
+            (0..calls).try_for_each(|_| call())?;
+            Ok(f64::from(start.elapsed_ms(&cuda_stream.record_event(flags)?)?) / 1000.0 / calls as f64)
+        });
+        Ok::<_, Error>(median(times.skip(1).collect::<Result<_, Error>>()?))
+    };
+    // SAFETY: any bytes are values, and as many
+    let (given, mut typed) = unsafe { (values.transmute::<T>(field.len()), restored.transmute_mut::<T>(field.len())) };
+    let (given, typed) = (given.expect("as long as the field"), typed.as_mut().expect("as long as the field"));
+    let encode_seconds = time(&mut || plan.compress(&given, bound, &mut stream, Some(outcome.as_view_mut())))?;
+    let stream_bytes = cuda_stream.clone_dtoh(&outcome)?[0].result()?;
+    let coded = stream.slice(..stream_bytes as usize);
+    let decode_seconds = time(&mut || plan.decompress(&coded, typed, Some(outcome.as_view_mut())))?;
+    cuda_stream.clone_dtoh(&outcome)?[0].result()?;
+    let copy_seconds = time(&mut || Ok(cuda_stream.memcpy_dtod(&values, &mut restored)?))?;
+    Ok(Figures { encode_seconds, decode_seconds, copy_seconds, stream_bytes })
 }
 
 /// A copy of the bytes in device memory, and at least one byte, for nothing cannot be allocated.

@@ -74,10 +74,10 @@ impl fmt::Display for Capacity {
 pub struct Forced {
     /// The wide header where the narrow one would do.
     pub wide: bool,
-    /// Grids of at most this many blocks; 0: as many as run at once.
+    /// Grids of at most this many blocks, which need a kernel for any number of chunks; 0: as many as run at once.
     pub blocks: u32,
-    /// The kernel that takes this many chunks, where the call has fewer.
-    pub chunks: u32,
+    /// A kernel for any number of chunks.
+    pub persistent: bool,
 }
 
 /// The kernels of a context and what they need between and during calls: 4 KiB, 16 bytes a field of a list and 8 bytes a chunk of device
@@ -259,8 +259,10 @@ impl<D: Driver> Plan<D> {
 
     /// Launches one kernel. `fields` holds [`Driver::FIELDS`] where the part has more than one.
     unsafe fn launch<C: Described>(&self, element: ElementType, part: Part, fields: &[C::Args]) -> Result<(), Error> {
-        let kernel = self.kernels.choose(C::ENCODES, element, part.fields as usize, part.chunks.max(self.forced.chunks));
-        let most = if self.forced.blocks == 0 { kernel.resident } else { self.forced.blocks.min(kernel.resident) };
+        let Forced { blocks, persistent, .. } = self.forced;
+        let chunks = if persistent || blocks > 0 { u32::MAX } else { part.chunks };
+        let kernel = self.kernels.choose(C::ENCODES, element, part.fields as usize, chunks);
+        let most = if blocks == 0 { kernel.resident } else { blocks.min(kernel.resident) };
         let launch = Launch {
             state: self.state,
             list: 0,

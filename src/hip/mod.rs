@@ -19,7 +19,8 @@ use pfpl_host::{Bound, Element, max_stream_bytes};
 
 use crate::device::args::Launch;
 use crate::device::driver::{FieldWords, Stream, load_library};
-pub use crate::device::{Capacity, Decode, Driver, Encode, Error, Fault, Outcome, Refusal};
+use crate::device::figures::{calls_of, median};
+pub use crate::device::{Capacity, Decode, Driver, Encode, Error, Fault, Figures, Outcome, Refusal};
 use crate::device::{EntryPoint, Kernel, Kernels, driver_table};
 
 /// A plan: see [`crate::device::Plan`].
@@ -77,6 +78,12 @@ driver_table! {
     free_now: "hipFree"(address: *mut c_void);
     clear_async: "hipMemsetAsync"(address: *mut c_void, byte: c_int, bytes: usize, stream: Stream);
     copy_now: "hipMemcpy"(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int);
+    copy_async: "hipMemcpyAsync"(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int, stream: Stream);
+    create_event: "hipEventCreate"(event: *mut *mut c_void);
+    record_event: "hipEventRecord"(event: *mut c_void, stream: Stream);
+    wait_for_event: "hipEventSynchronize"(event: *mut c_void);
+    elapsed: "hipEventElapsedTime"(milliseconds: *mut f32, start: *mut c_void, end: *mut c_void);
+    destroy_event: "hipEventDestroy"(event: *mut c_void);
     is_capturing: "hipStreamIsCapturing"(stream: Stream, status: *mut c_int);
     launch_kernel: "hipModuleLaunchKernel"(
         function: *mut c_void,
@@ -309,7 +316,12 @@ impl Memory {
     }
 
     fn of(hip: &'static Hip, bytes: &[u8]) -> Result<Self, Error> {
-        let memory = Self::new(hip, bytes.len())?;
+        Self::with(hip, bytes.len(), bytes)
+    }
+
+    /// `length` bytes or more, the first of which are these.
+    fn with(hip: &'static Hip, length: usize, bytes: &[u8]) -> Result<Self, Error> {
+        let memory = Self::new(hip, length.max(bytes.len()))?;
         // SAFETY: both are this long
         unsafe { hip.copy_now(memory.address as *mut c_void, bytes.as_ptr().cast(), bytes.len(), COPY_BY_ADDRESS) }?;
         Ok(memory)
@@ -335,25 +347,56 @@ impl Drop for Memory {
     }
 }
 
+/// A field and its stream in device memory, with a plan and the calls for a round trip on the default stream.
+struct Trip {
+    plan: Plan,
+    encode: Encode,
+    decode: Decode,
+    values: Memory,
+    stream: Memory,
+    restored: Memory,
+    outcome: Memory,
+}
+
+impl Trip {
+    /// For `n` values, which are copied from `field` or to come from `stream`.
+    fn new<T: Element>(hip: &'static Hip, device: i32, n: usize, field: &[T], stream: &[u8], bound: Bound) -> Result<Self, Error> {
+        let (n, bytes) = (n as u64, n * T::TYPE.bytes());
+        // SAFETY: the default stream is always there
+        let plan = unsafe { Plan::new(device, null_mut(), Capacity::of::<T>(n)) }?;
+        let values = Memory::of(hip, bytemuck::cast_slice(field))?;
+        let capacity = max_stream_bytes::<T>(n).max(stream.len() as u64);
+        let stream = Memory::with(hip, capacity as usize, stream)?;
+        let (restored, outcome) = (Memory::new(hip, bytes)?, Memory::new(hip, size_of::<Outcome>())?);
+        let element = T::TYPE;
+        let encode = Encode { element, field: values.address, n, bound, stream: stream.address, capacity, outcome: outcome.address };
+        let decode =
+            Decode { element, stream: stream.address, bytes: 0, n, field: restored.address, first: 0, count: n, outcome: outcome.address };
+        Ok(Self { plan, encode, decode, values, stream, restored, outcome })
+    }
+
+    fn compress(&mut self) -> Result<(), Error> {
+        // SAFETY: the memory is freed once the device has come this far
+        unsafe { self.plan.compress(null_mut(), &self.encode) }
+    }
+
+    fn decompress(&mut self) -> Result<(), Error> {
+        // SAFETY: as above
+        unsafe { self.plan.decompress(null_mut(), &self.decode) }
+    }
+}
+
 /// Compresses a field in host memory on device number `device`: copies it there, waits, copies the stream back.
 ///
 /// # Errors
-/// What HIP says; no memory for the field and its largest stream.
+/// What HIP says; no memory for the field twice and its largest stream.
 pub fn compress_host<T: Element>(device: i32, field: &[T], bound: Bound) -> Result<Vec<u8>, Error> {
     let hip = Hip::get()?;
     let work = || {
-        let n = field.len() as u64;
-        // SAFETY: the default stream is always there
-        let mut plan = unsafe { Plan::new(device, null_mut(), Capacity::of::<T>(n)) }?;
-        let capacity = max_stream_bytes::<T>(n);
-        let values = Memory::of(hip, bytemuck::cast_slice(field))?;
-        let (stream, outcome) = (Memory::new(hip, capacity as usize)?, Memory::new(hip, size_of::<Outcome>())?);
-        let call = Encode { element: T::TYPE, field: values.address, n, bound, stream: stream.address, capacity, outcome: outcome.address };
-        // SAFETY: the memory is freed once the device has come this far
-        unsafe { plan.compress(null_mut(), &call) }?;
-        let mut bytes = vec![0; outcome.outcome()? as usize];
-        stream.read(&mut bytes)?;
-        Ok(bytes)
+        let mut trip = Trip::new(hip, device, field.len(), field, &[], bound)?;
+        trip.compress()?;
+        let mut stream = vec![0; trip.outcome.outcome()? as usize];
+        trip.stream.read(&mut stream).map(|()| stream)
     };
     // SAFETY: devices are always there
     unsafe { hip.within(device, work) }
@@ -366,27 +409,88 @@ pub fn compress_host<T: Element>(device: i32, field: &[T], bound: Bound) -> Resu
 pub fn decompress_host<T: Element>(device: i32, stream: &[u8], field: &mut [T]) -> Result<u64, Error> {
     let hip = Hip::get()?;
     let work = || {
-        let n = field.len() as u64;
-        // SAFETY: the default stream is always there
-        let mut plan = unsafe { Plan::new(device, null_mut(), Capacity::of::<T>(n)) }?;
-        let given = Memory::of(hip, stream)?;
-        let (values, outcome) = (Memory::new(hip, size_of_val(field))?, Memory::new(hip, size_of::<Outcome>())?);
-        let call = Decode {
-            element: T::TYPE,
-            stream: given.address,
-            bytes: stream.len() as u64,
-            n,
-            field: values.address,
-            first: 0,
-            count: n,
-            outcome: outcome.address,
-        };
-        // SAFETY: the memory is freed once the device has come this far
-        unsafe { plan.decompress(null_mut(), &call) }?;
-        let consumed = outcome.outcome()?;
-        values.read(bytemuck::cast_slice_mut(field))?;
-        Ok(consumed)
+        // decompressing takes the stream's bound
+        let bound = Bound::new(1.0).expect("a bound");
+        let mut trip = Trip::new::<T>(hip, device, field.len(), &[], stream, bound)?;
+        trip.decode.bytes = stream.len() as u64;
+        trip.decompress()?;
+        let consumed = trip.outcome.outcome()?;
+        trip.restored.read(bytemuck::cast_slice_mut(field)).map(|()| consumed)
     };
     // SAFETY: devices are always there
     unsafe { hip.within(device, work) }
+}
+
+/// Times a field in host memory on device number `device`: the medians of `repeats` measurements.
+///
+/// # Errors
+/// What HIP says; no memory for the field twice and its largest stream.
+///
+/// # Panics
+/// Where `repeats` is 0.
+pub fn measure<T: Element>(device: i32, field: &[T], bound: Bound, repeats: usize) -> Result<Figures, Error> {
+    let hip = Hip::get()?;
+    let calls = calls_of(size_of_val(field));
+    let time = |call: &mut dyn FnMut() -> Result<(), Error>| {
+        let events = [Event::new(hip)?, Event::new(hip)?];
+        // the first is not counted
+        let times = (0..=repeats).map(|_| {
+            events[0].record()?;
+            (0..calls).try_for_each(|_| call())?;
+            events[1].record()?;
+            Ok(events[0].seconds_to(&events[1])? / calls as f64)
+        });
+        Ok::<_, Error>(median(times.skip(1).collect::<Result<_, Error>>()?))
+    };
+    let work = || {
+        let mut trip = Trip::new(hip, device, field.len(), field, &[], bound)?;
+        let encode_seconds = time(&mut || trip.compress())?;
+        let stream_bytes = trip.outcome.outcome()?;
+        trip.decode.bytes = stream_bytes;
+        let decode_seconds = time(&mut || trip.decompress())?;
+        trip.outcome.outcome()?;
+        let (to, from) = (trip.restored.address as *mut c_void, trip.values.address as *const c_void);
+        // SAFETY: both are as long as the field
+        let copy_seconds = time(&mut || unsafe { hip.copy_async(to, from, size_of_val(field), COPY_BY_ADDRESS, null_mut()) })?;
+        Ok(Figures { encode_seconds, decode_seconds, copy_seconds, stream_bytes })
+    };
+    // SAFETY: devices are always there
+    unsafe { hip.within(device, work) }
+}
+
+/// An event of the default stream.
+struct Event {
+    hip: &'static Hip,
+    handle: *mut c_void,
+}
+
+impl Event {
+    fn new(hip: &'static Hip) -> Result<Self, Error> {
+        let mut handle = null_mut();
+        // SAFETY: writes the handle
+        unsafe { hip.create_event(&raw mut handle) }.map(|()| Self { hip, handle })
+    }
+
+    fn record(&self) -> Result<(), Error> {
+        // SAFETY: the event is alive
+        unsafe { self.hip.record_event(self.handle, null_mut()) }
+    }
+
+    /// Waits for both.
+    fn seconds_to(&self, end: &Self) -> Result<f64, Error> {
+        let mut milliseconds = 0.0;
+        // SAFETY: both are alive and recorded
+        unsafe {
+            self.hip.wait_for_event(end.handle)?;
+            self.hip.elapsed(&raw mut milliseconds, self.handle, end.handle)?;
+        }
+        Ok(f64::from(milliseconds) / 1000.0)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: created likewise
+        drop(unsafe { self.hip.destroy_event(self.handle) });
+    }
 }

@@ -30,7 +30,7 @@ impl Random {
 }
 
 /// An element type that fields can be made of.
-pub trait Sample: Element + cudarc::driver::DeviceRepr {
+pub trait Sample: Element {
     fn of(value: f64) -> Self;
     fn of_bits(bits: u64) -> Self;
     fn bits(self) -> u64;

@@ -107,8 +107,8 @@ impl Lab {
         self.stream.cu_stream().cast()
     }
 
-    pub fn force(&mut self, wide: bool, blocks: u32, chunks: u32) {
-        self.plan.force(Forced { wide, blocks, chunks });
+    pub fn force(&mut self, wide: bool, blocks: u32, persistent: bool) {
+        self.plan.force(Forced { wide, blocks, persistent });
     }
 
     /// What compressing leaves: the verdict and the bytes given for the stream.

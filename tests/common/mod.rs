@@ -1,7 +1,6 @@
 //! What several test programs need.
 #![allow(dead_code)]
 
-#[cfg(feature = "cuda")]
 pub mod corpus;
 pub mod fake_driver;
 #[cfg(feature = "cuda")]

@@ -16,7 +16,7 @@ static void note(const char *format, ...) {
 }
 
 // what tests set and read
-int fake_device, fake_fail_allocation, fake_capturing, fake_pools = 1, fake_warp = 32, fake_fail_compile;
+int fake_device, fake_fill = 0xAB, fake_fail_allocation, fake_capturing, fake_pools = 1, fake_warp = 32, fake_fail_compile;
 const char *fake_architecture = "gfx90a:sramecc+:xnack-";
 unsigned char fake_arguments[4096];  // of the last launch
 const char *fake_log(void) { return log_text; }
@@ -48,7 +48,7 @@ u32 hipModuleGetFunction(void **function, void *module, const char *name) { *fun
 u32 hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared) { *blocks = 3; return 0; }
 static u32 allocate(void **address, size_t bytes) {
   if (fake_fail_allocation) return 2;
-  memset(*address = malloc(bytes), 0xAB, bytes);
+  memset(*address = malloc(bytes), fake_fill, bytes);
   return 0;
 }
 u32 hipMallocAsync(void **address, size_t bytes, void *stream) { note("allocate %zu stream %p\n", bytes, stream); return allocate(address, bytes); }
@@ -61,6 +61,12 @@ u32 hipMemsetAsync(void *address, int byte, size_t bytes, void *stream) {
   return 0;
 }
 u32 hipMemcpy(void *to, const void *from, size_t bytes, int kind) { note("copy %zu\n", bytes); memcpy(to, from, bytes); return kind != 4; }
+u32 hipMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) { return hipMemcpy(to, from, bytes, kind); }
+u32 hipEventCreate(void **event) { *event = (void *)0x30; return 0; }
+u32 hipEventRecord(void *event, void *stream) { return 0; }
+u32 hipEventSynchronize(void *event) { return 0; }
+u32 hipEventElapsedTime(float *milliseconds, void *start, void *end) { *milliseconds = 2; return 0; }
+u32 hipEventDestroy(void *event) { return 0; }
 u32 hipStreamIsCapturing(void *stream, int *status) { *status = fake_capturing; return 0; }
 u32 hipModuleLaunchKernel(const char *function, u32 x, u32 y, u32 z, u32 block_x, u32 block_y, u32 block_z, u32 shared, void *stream, void **params, void **extra) {
   note("launch %s %ux%ux%u of %ux%ux%u shared %u stream %p", function, x, y, z, block_x, block_y, block_z, shared, stream);
