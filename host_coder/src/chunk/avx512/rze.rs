@@ -71,8 +71,17 @@ pub(super) struct Buffers {
     copy: [u8; CHUNK_BYTES + SLACK],
 }
 
-impl Buffers {
-    pub(super) const fn new() -> Self {
+/// What [`Buffers::restore_zeros`] gives.
+pub(super) struct Restored<'a> {
+    pub(super) planes: &'a Planes,
+    /// Lines before this one are zero, whatever the planes hold there.
+    pub(super) first: usize,
+    /// Lines before `upper` that are not zero, each 8th together: bits of the nonzero bytes.
+    pub(super) upper: [u64; 8],
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
         Self {
             planes: Aligned([[0; 64]; LINES]),
             nonzero: Flags::zero(),
@@ -81,7 +90,9 @@ impl Buffers {
             copy: [0; CHUNK_BYTES + SLACK],
         }
     }
+}
 
+impl Buffers {
     /// Sets a line of the planes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
@@ -138,13 +149,15 @@ impl Buffers {
         length as u32
     }
 
-    /// Undoes [`Self::eliminate_zeros`]: the planes, and the first of their lines that is not skipped as zero (those before it may
-    /// hold anything). `None`: the chunk's parts do not add up to its length.
+    /// Undoes [`Self::eliminate_zeros`]. `None`: the chunk's parts do not add up to its length.
+    ///
+    /// The lines before the first that is not zero, down to a multiple of `round`, are zeroed; those before that are not.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,popcnt")]
-    pub(super) fn restore_zeros<'a>(&'a mut self, coded: Coded<'a>) -> Option<(&'a Planes, usize)> {
+    pub(super) fn restore_zeros<'a>(&'a mut self, coded: Coded<'a>, round: usize, upper: usize) -> Option<Restored<'a>> {
         let stream = &coded.stream[coded.at..];
         if coded.raw {
-            return Some((stream.as_chunks().0.first_chunk().expect("a raw chunk"), 0));
+            let planes = stream.as_chunks().0.first_chunk().expect("a raw chunk");
+            return Some(Restored { planes, first: 0, upper: [!0; 8] });
         }
         let reader = if coded.length + SLACK <= stream.len() {
             &stream[..coded.length + SLACK]
@@ -156,7 +169,7 @@ impl Buffers {
         if tail[tail.len() - 2..] != (CHUNK_BYTES as u16).to_le_bytes() {
             return None;
         }
-        let Some(last) = tail.first_chunk::<4>() else { return Some((&self.planes.0, LINES)) };
+        let Some(last) = tail.first_chunk::<4>() else { return Some(Restored { planes: &self.planes.0, first: LINES, upper: [0; 8] }) };
         let last = u32::from_le_bytes(*last);
 
         let end = body.len().checked_sub(last.count_ones() as usize)?;
@@ -183,12 +196,19 @@ impl Buffers {
         }
         let mut at = 0;
         let first = 8 * lead;
+        let mut uppermost = _mm512_setzero_si512();
+        for line in lead..upper / 8 {
+            uppermost = _mm512_or_si512(uppermost, self.nonzero.line(line));
+        }
+        let mut upper = [0; 8];
+        store(&mut upper, uppermost);
+        self.planes.0[first - first % round..first].fill([0; 64]);
         for (line, &flags) in self.planes.0[first..].iter_mut().zip(&self.nonzero.words()[first..]) {
             let bytes = reader[at..].first_chunk::<64>().expect("the slack follows");
             store(line, _mm512_maskz_expand_epi8(flags, load(bytes)));
             at += flags.count_ones() as usize;
         }
-        Some((&self.planes.0, first))
+        Some(Restored { planes: &self.planes.0, first, upper })
     }
 }
 

@@ -22,6 +22,15 @@ pub(super) fn load<T: NoUninit>(from: &T) -> __m512i {
     unsafe { _mm512_loadu_si512(ptr::from_ref(from).cast()) }
 }
 
+/// The half vector of any 32 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_half<T: NoUninit>(from: &T) -> __m256i {
+    const { assert!(size_of::<T>() == 32) };
+    // SAFETY: `T` is 32 initialized bytes, and the load takes any alignment.
+    unsafe { _mm256_loadu_si256(ptr::from_ref(from).cast()) }
+}
+
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn store<T: AnyBitPattern>(to: &mut T, vector: __m512i) {
@@ -53,24 +62,4 @@ pub(super) fn transpose_lanes([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
         _mm512_shuffle_i64x2::<0x88>(ef, gh),
         _mm512_shuffle_i64x2::<0xdd>(ef, gh),
     ]
-}
-
-/// Transposes the 8 by 8 bit matrix that each byte position makes across the eight vectors: bit k of vector j <- bit j of vector k.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn transpose_bits(v: &mut [__m512i; 8]) {
-    macro_rules! swap {
-        ($shift:literal, $mask:literal: $($low:literal $high:literal),*) => {
-            let mask = _mm512_set1_epi8($mask);
-            $(
-                let (low, high) = (v[$low], v[$high]);
-                // mask ? first : second
-                v[$low] = _mm512_ternarylogic_epi64::<0xca>(mask, low, _mm512_slli_epi64::<$shift>(high));
-                v[$high] = _mm512_ternarylogic_epi64::<0xca>(mask, _mm512_srli_epi64::<$shift>(low), high);
-            )*
-        };
-    }
-    swap!(4, 0x0f: 0 4, 1 5, 2 6, 3 7);
-    swap!(2, 0x33: 0 2, 1 3, 4 6, 5 7);
-    swap!(1, 0x55: 0 1, 2 3, 4 5, 6 7);
 }
