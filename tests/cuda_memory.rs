@@ -96,12 +96,13 @@ fn large<T: Sample>(n: usize, value: impl Fn(usize, &mut Random) -> T + Sync) {
         let mut random = Random(part as u64);
         values.iter_mut().enumerate().for_each(|(i, out)| *out = value((part << 20) + i, &mut random));
     });
-    let stream = compress(&values, bound);
+    // in the global pool: gigabytes
+    let stream = rayon::scope(|_| compress(&values, bound));
     let mut lab = Lab::new(&context, Capacity::of::<T>(n as u64));
     assert!(lab.stream_of(&values, bound) == stream);
     drop(values);
     let mut restored = vec![T::zeroed(); n];
-    decompress(&stream, &mut restored).unwrap();
+    rayon::scope(|_| decompress(&stream, &mut restored)).unwrap();
     let (outcome, decoded) = lab.decompress::<T>(&stream, n, 0, n);
     assert_eq!(outcome.result(), Ok(stream.len() as u64));
     let equal = decoded.par_chunks(1 << 20).zip(restored.par_chunks(1 << 20));

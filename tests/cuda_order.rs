@@ -380,9 +380,12 @@ fn the_current_context_stays() {
     let values = cuda_stream.clone_htod(&[1.0f32; 5000]).unwrap();
     let mut stream = cuda_stream.alloc_zeros::<u8>(30_000).unwrap();
     let other = CudaContext::new_non_primary(0, 0).unwrap();
-    for current in [null_mut(), other.cu_ctx()] {
-        // SAFETY: null or a context that is alive
-        unsafe { result::ctx::set_current(current) }.unwrap();
+    for current in [other.cu_ctx(), null_mut()] {
+        // setting none takes off one context of the thread's stack
+        while result::ctx::get_current().unwrap().unwrap_or(null_mut()) != current {
+            // SAFETY: null or a context that is alive
+            unsafe { result::ctx::set_current(current) }.unwrap();
+        }
         let stays = || {
             let now = result::ctx::get_current().unwrap().unwrap_or(null_mut());
             assert_eq!(now, current, "another context is current");

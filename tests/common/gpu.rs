@@ -90,8 +90,9 @@ impl Buffer {
 
 /// A CUDA stream with a plan and calls that wait for their results.
 pub struct Lab {
-    pub stream: Arc<CudaStream>,
+    // dropped before its stream
     pub plan: Plan,
+    pub stream: Arc<CudaStream>,
     /// Bytes that fields and streams begin past an aligned address.
     pub offsets: (usize, usize),
 }
