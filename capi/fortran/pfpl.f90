@@ -23,6 +23,40 @@ module pfpl
     integer(c_int64_t) :: chunk, offset
   end type
 
+  integer(c_int32_t), parameter, public :: PFPL_CUDA = 1, PFPL_HIP = 2
+
+  type, bind(c), public :: pfpl_capacity
+    integer(c_int64_t) :: fields, chunks
+  end type
+
+  !> In device memory.
+  type, bind(c), public :: pfpl_outcome
+    integer(c_int64_t) :: stream_bytes
+    integer(c_int32_t) :: status, chunk
+  end type
+
+  !> Addresses are device memory.
+  type, bind(c), public :: pfpl_encode
+    type(c_ptr) :: field
+    integer(c_int64_t) :: n
+    real(c_double) :: bound
+    type(c_ptr) :: stream
+    integer(c_int64_t) :: capacity
+    type(c_ptr) :: outcome
+    integer(c_int32_t) :: element, reserved = 0
+  end type
+
+  !> Addresses are device memory.
+  type, bind(c), public :: pfpl_decode
+    type(c_ptr) :: stream
+    integer(c_int64_t) :: bytes, n
+    type(c_ptr) :: field
+    integer(c_int64_t) :: first, count
+    type(c_ptr) :: outcome
+    integer(c_int32_t) :: element, reserved = 0
+  end type
+
+  public :: pfpl_capacity_of, pfpl_plan_new, pfpl_plan_reserve, pfpl_plan_free, pfpl_plan_compress, pfpl_plan_decompress
   public :: pfpl_version, pfpl_format_version, pfpl_power_of_two_bound, pfpl_max_stream_bytes, pfpl_read_header, pfpl_stream_bytes
   public :: pfpl_pool_new, pfpl_pool_free, pfpl_compress, pfpl_compress_into, pfpl_free, pfpl_decompress, pfpl_decompress_range
   public :: pfpl_status_text
@@ -97,6 +131,40 @@ module pfpl
       integer(c_int32_t), value :: element
       type(c_ptr), value :: stream, field, damage, pool
       integer(c_int64_t), value :: bytes, first, count
+    end function
+    type(pfpl_capacity) function pfpl_capacity_of(element, n) bind(c)
+      import
+      integer(c_int32_t), value :: element
+      integer(c_int64_t), value :: n
+    end function
+    integer(c_int) function pfpl_plan_new(backend, context, device, stream, capacity, plan, message, message_bytes) bind(c)
+      import
+      integer(c_int32_t), value :: backend, device
+      type(c_ptr), value :: context, stream, message
+      type(pfpl_capacity), value :: capacity
+      type(c_ptr), intent(out) :: plan
+      integer(c_int64_t), value :: message_bytes
+    end function
+    integer(c_int) function pfpl_plan_reserve(plan, capacity) bind(c)
+      import
+      type(c_ptr), value :: plan
+      type(pfpl_capacity), value :: capacity
+    end function
+    subroutine pfpl_plan_free(plan) bind(c)
+      import
+      type(c_ptr), value :: plan
+    end subroutine
+    integer(c_int) function pfpl_plan_compress(plan, stream, fields, count) bind(c)
+      import
+      type(c_ptr), value :: plan, stream
+      integer(c_int64_t), value :: count
+      type(pfpl_encode), intent(in) :: fields(*)
+    end function
+    integer(c_int) function pfpl_plan_decompress(plan, stream, fields, count) bind(c)
+      import
+      type(c_ptr), value :: plan, stream
+      integer(c_int64_t), value :: count
+      type(pfpl_decode), intent(in) :: fields(*)
     end function
     type(c_ptr) function status_string(status) bind(c, name="pfpl_status_string")
       import

@@ -46,8 +46,80 @@ typedef enum pfpl_type {
   PFPL_F64 = 8,
 } pfpl_type;
 
+// Which devices a plan is for.
+typedef enum pfpl_backend {
+  // `stream` arguments are `CUstream`s, 0 the default stream.
+  PFPL_CUDA = 1,
+  // `stream` arguments are `hipStream_t`s, 0 the default stream.
+  PFPL_HIP = 2,
+} pfpl_backend;
+
+// The kernels of a context or device and the memory they need between and during calls: opaque. Calls of one plan run one after the
+// other: use a plan for each stream. A plan may be used by any thread, by one at a time.
+typedef struct pfpl_plan pfpl_plan;
+
 // Threads for the host calls: an opaque pool, to be made once and used by any thread.
 typedef struct pfpl_pool pfpl_pool;
+
+// What a plan has room for, or a call needs: add those of the fields of a list.
+typedef struct pfpl_capacity {
+  // Fields of a call.
+  uint64_t fields;
+  // Chunks of those fields together.
+  uint64_t chunks;
+} pfpl_capacity;
+
+// What a call leaves in device memory, in stream order, on success too.
+typedef struct pfpl_outcome {
+  // Bytes of the stream: needed (compressing) or consumed (decompressing).
+  uint64_t stream_bytes;
+  // A `pfpl_status` from 0 to 8.
+  uint32_t status;
+  // Lowest chunk to blame, or `UINT32_MAX`.
+  uint32_t chunk;
+} pfpl_outcome;
+
+// A field to compress on a device. All addresses are device memory.
+typedef struct pfpl_encode {
+  // Values, aligned to their type.
+  const void *field;
+  // How many.
+  uint64_t n;
+  // Bound to keep.
+  double bound;
+  // Stream to write, 4-byte aligned.
+  void *stream;
+  // Bytes there; 0 asks for the stream's length.
+  uint64_t capacity;
+  // Where to leave the outcome (8-byte aligned), or NULL.
+  struct pfpl_outcome *outcome;
+  // `PFPL_F32` or `PFPL_F64`.
+  uint32_t element;
+  // 0.
+  uint32_t reserved;
+} pfpl_encode;
+
+// A field to decompress on a device, or a range of its values. All addresses are device memory.
+typedef struct pfpl_decode {
+  // Stream, 4-byte aligned.
+  const void *stream;
+  // Bytes there; what follows the stream is not looked at.
+  uint64_t bytes;
+  // Values of the whole field.
+  uint64_t n;
+  // Where to write the values wanted, aligned to their type.
+  void *field;
+  // First of the values wanted.
+  uint64_t first;
+  // How many: all of the field is `first` 0 and `count` n.
+  uint64_t count;
+  // Where to leave the outcome (8-byte aligned), or NULL.
+  struct pfpl_outcome *outcome;
+  // `PFPL_F32` or `PFPL_F64`.
+  uint32_t element;
+  // 0.
+  uint32_t reserved;
+} pfpl_decode;
 
 // What a stream's header says.
 typedef struct pfpl_header {
@@ -78,6 +150,61 @@ typedef struct pfpl_damage {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// What a field of `n` values needs of a plan. Any thread.
+struct pfpl_capacity pfpl_capacity_of(uint32_t element, uint64_t n);
+
+// Makes a plan with room for `capacity`, its memory allocated and cleared in the order of `stream`. The first plan of a context loads
+// the kernels. `context` is, for CUDA, a `CUcontext` or NULL for the one current on this thread, which stays current; for HIP it is NULL
+// and the device number `device` counts, which CUDA does not look at. Where the call fails and `message` is not NULL, up to
+// `message_bytes` bytes of text, ended by a zero, say why. To be freed with `pfpl_plan_free`. Any thread.
+//
+// # Safety
+// `context` and `stream` are alive as long as the plan; `plan` is writable; `message` is NULL or writable for `message_bytes` bytes.
+enum pfpl_status pfpl_plan_new(uint32_t backend,
+                               void *context,
+                               int32_t device,
+                               void *stream,
+                               struct pfpl_capacity capacity,
+                               struct pfpl_plan **plan,
+                               char *message,
+                               uint64_t message_bytes);
+
+// Grows a plan where it is too small, in the order of the stream that it was used on last. With `pfpl_plan_new` the only call that
+// allocates or may wait for the device. After a failure the plan is as it was.
+//
+// # Safety
+// `plan` is NULL (which is refused) or live, and no other thread is using it.
+enum pfpl_status pfpl_plan_reserve(struct pfpl_plan *plan,
+                                   struct pfpl_capacity capacity);
+
+// Frees a plan, whose last calls may still be under way; NULL is nothing to free. Captured graphs of its calls must not be launched
+// afterwards.
+//
+// # Safety
+// `plan` comes from `pfpl_plan_new`, has not been freed, and no other thread is using it; its context and last stream are alive.
+void pfpl_plan_free(struct pfpl_plan *plan);
+
+// Compresses `count` fields, of both types in any order, in the order of `stream`, with as few kernels as take them and nothing else: no
+// copy, no allocation, no wait. What comes of each is for its outcome to say; the status here is of the call alone, and unless it is
+// `PFPL_DEVICE_ERROR` nothing was started where it is not 0.
+//
+// # Safety
+// `plan` is live and used by no other thread; `stream` is of its context; `fields` is readable for `count` of them, whose addresses are
+// device memory of the sizes said, in no other use until the stream has come past this call.
+enum pfpl_status pfpl_plan_compress(struct pfpl_plan *plan,
+                                    void *stream,
+                                    const struct pfpl_encode *fields,
+                                    uint64_t count);
+
+// Decompresses `count` fields or ranges, of both types in any order. As `pfpl_plan_compress` otherwise.
+//
+// # Safety
+// As `pfpl_plan_compress`.
+enum pfpl_status pfpl_plan_decompress(struct pfpl_plan *plan,
+                                      void *stream,
+                                      const struct pfpl_decode *fields,
+                                      uint64_t count);
 
 // Version of the library: 10000 major + 100 minor + patch. Any thread.
 uint32_t pfpl_version(void);

@@ -412,7 +412,17 @@ unsafe fn input<'a, T>(address: *const c_void, length: u64) -> Result<&'a [T], p
     Ok(unsafe { std::slice::from_raw_parts(address.cast(), length) })
 }
 
+/// As [`input`], of a typed address.
+///
 /// # Safety
+/// As [`input`].
+pub(crate) unsafe fn slice<'a, T>(address: *const T, length: u64) -> Result<&'a [T], pfpl_status> {
+    // SAFETY: the caller's promise
+    unsafe { input(address.cast(), length) }
+}
+
+/// # Safety
+///
 /// `address` is readable and writable for `length` values, and used by nobody else, for as long as the slice lives.
 unsafe fn output<'a, T>(address: *mut c_void, length: u64) -> Result<&'a mut [T], pfpl_status> {
     if length == 0 {
@@ -425,7 +435,7 @@ unsafe fn output<'a, T>(address: *mut c_void, length: u64) -> Result<&'a mut [T]
 
 /// # Safety
 /// `address` is NULL or writable, and used by nobody else.
-unsafe fn place<'a, T>(address: *mut T) -> Result<&'a mut T, pfpl_status> {
+pub(crate) unsafe fn place<'a, T>(address: *mut T) -> Result<&'a mut T, pfpl_status> {
     // SAFETY: the caller's promise
     unsafe { optional(address)? }.ok_or(PFPL_INVALID_ARGUMENT)
 }
@@ -434,7 +444,7 @@ unsafe fn place<'a, T>(address: *mut T) -> Result<&'a mut T, pfpl_status> {
 ///
 /// # Safety
 /// `address` is NULL or writable, and used by nobody else.
-unsafe fn optional<'a, T>(address: *mut T) -> Result<Option<&'a mut T>, pfpl_status> {
+pub(crate) unsafe fn optional<'a, T>(address: *mut T) -> Result<Option<&'a mut T>, pfpl_status> {
     if !address.is_null() {
         checked::<T>(address.addr(), 1)?;
     }

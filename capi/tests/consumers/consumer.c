@@ -72,6 +72,27 @@ static void nonsense(void) {
   assert(pfpl_power_of_two_bound(0.3) == 0.25 && isnan(pfpl_power_of_two_bound(-1)));
 }
 
+/* No context is current here, so that no plan comes of it, whatever the machine has. */
+static void devices(void) {
+  pfpl_plan *plan = NULL;
+  char message[200] = "";
+  pfpl_capacity capacity = pfpl_capacity_of(PFPL_F64, 5000);
+  assert(capacity.fields == 1 && capacity.chunks == 3);
+  for (uint32_t backend = PFPL_CUDA; backend <= PFPL_HIP; backend++) {
+    assert(pfpl_plan_new(backend, NULL, 999, NULL, capacity, &plan, message, sizeof message) == PFPL_NO_DEVICE ||
+           pfpl_plan_new(backend, NULL, 999, NULL, capacity, &plan, NULL, 0) == PFPL_DEVICE_ERROR);
+    assert(plan == NULL);
+    printf("C: no plan: %s\n", message);
+  }
+  assert(pfpl_plan_new(3, NULL, 0, NULL, capacity, &plan, NULL, 0) == PFPL_INVALID_ARGUMENT);
+  assert(pfpl_plan_new(PFPL_CUDA, NULL, 0, NULL, capacity, NULL, NULL, 0) == PFPL_INVALID_ARGUMENT);
+  assert(pfpl_plan_new(PFPL_CUDA, NULL, 0, NULL, capacity, &plan, message, 5) != PFPL_OK && strlen(message) < 5);
+  assert(pfpl_plan_reserve(NULL, capacity) == PFPL_INVALID_ARGUMENT);
+  assert(pfpl_plan_compress(NULL, NULL, NULL, 0) == PFPL_INVALID_ARGUMENT);
+  assert(pfpl_plan_decompress(NULL, NULL, NULL, 0) == PFPL_INVALID_ARGUMENT);
+  pfpl_plan_free(NULL);
+}
+
 int main(void) {
   float *f = malloc(N * sizeof *f), *fr = malloc(N * sizeof *fr);
   double *d = malloc(N * sizeof *d), *dr = malloc(N * sizeof *dr);
@@ -82,6 +103,7 @@ int main(void) {
   round_trip(PFPL_F64, d, dr, 1e-9, NULL);
   pfpl_pool_free(pool);
   nonsense();
+  devices();
   free(f), free(fr), free(d), free(dr);
   printf("C: pfpl %s, format %u\n", pfpl_version_string(), pfpl_format_version());
   return 0;

@@ -8,6 +8,8 @@ program consumer
   integer(c_int8_t), allocatable, target :: stream(:)
   real(c_double), parameter :: bound = 1e-3_c_double
   type(pfpl_header) :: header
+  type(pfpl_capacity) :: capacity
+  type(c_ptr) :: plan
   type(pfpl_damage), target :: damage
   integer(c_int64_t) :: length, i
   allocate (field(n), restored(n), stream(pfpl_max_stream_bytes(PFPL_F32, n)))
@@ -21,6 +23,9 @@ program consumer
       /= PFPL_TRUNCATED) error stop "truncated"
   if (damage%chunk /= -1) error stop "damage"
   if (pfpl_status_text(PFPL_TRUNCATED) /= "truncated") error stop "text"
+  capacity = pfpl_capacity_of(PFPL_F64, 5000_c_int64_t)
+  if (capacity%chunks /= 3) error stop "capacity"
+  if (pfpl_plan_new(PFPL_HIP, c_null_ptr, 999, c_null_ptr, capacity, plan, c_null_ptr, 0_c_int64_t) == PFPL_OK) error stop "plan"
   print '(a, i0, a, i0, a)', "Fortran: ", n, " values in ", length, " bytes"
 
 contains
