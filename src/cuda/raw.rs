@@ -142,6 +142,19 @@ impl Cuda {
         result
     }
 
+    /// Has the driver load the function now, where it would at the first launch. Drivers before 12.4 cannot be asked to.
+    ///
+    /// # Safety
+    /// The function's module is loaded.
+    unsafe fn load_function(&self, function: *mut c_void) -> Result<(), Error> {
+        type FuncLoad = unsafe extern "C" fn(*mut c_void) -> u32;
+        // SAFETY: the driver's function of this name has this type
+        match unsafe { self.library.get::<FuncLoad>("cuFuncLoad").map_or(0, |load| load(function)) } {
+            0 => Ok(()),
+            code => Err(Error::Driver { call: "cuFuncLoad", code, message: self.message(code) }),
+        }
+    }
+
     fn load_image(&self, image: Image, multiprocessors: i32, pools: bool) -> Result<Kernels, Error> {
         let mut module = null_mut();
         // SAFETY: the image ends in a zero byte, as PTX must
@@ -153,6 +166,7 @@ impl Cuda {
             unsafe {
                 self.function(&raw mut function, module, symbol.as_ptr())?;
                 self.set_function_attribute(function, DYNAMIC_SHARED_BYTES, entry.shared_bytes as c_int)?;
+                self.load_function(function)?;
                 self.resident_blocks(&raw mut blocks, function, entry.threads as c_int, entry.shared_bytes as usize)?;
             }
             Ok((function as u64, (blocks * multiprocessors) as u32))

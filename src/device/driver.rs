@@ -162,7 +162,6 @@ macro_rules! driver_table {
         pub struct $table {
             $($method: unsafe extern "C" fn($($type),*) -> u32,)*
             // the functions are in it; others are looked up by name
-            #[allow(dead_code)]
             library: libloading::Library,
         }
 

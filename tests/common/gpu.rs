@@ -83,6 +83,11 @@ impl Buffer {
         bytes
     }
 
+    /// Checks that an input is as it was, unless that would take long.
+    fn check(&self, stream: &Arc<CudaStream>, bytes: &[u8]) {
+        assert!(self.bytes > 1 << 25 || self.read(stream) == bytes, "an input was written");
+    }
+
     pub fn outcome(&self, stream: &Arc<CudaStream>) -> Outcome {
         bytemuck::pod_read_unaligned(&self.read(stream))
     }
@@ -129,7 +134,7 @@ impl Lab {
         // SAFETY: the buffers are alive until read
         unsafe { self.plan.compress(self.handle(), &call) }.unwrap();
         let result = (outcome.outcome(&self.stream), stream.read(&self.stream));
-        assert!(values.read(&self.stream) == bytemuck::cast_slice::<T, u8>(field), "the field was written");
+        values.check(&self.stream, bytemuck::cast_slice(field));
         result
     }
 
@@ -159,7 +164,7 @@ impl Lab {
         unsafe { self.plan.decompress(self.handle(), &call) }.unwrap();
         let result = outcome.outcome(&self.stream);
         let values = values.read(&self.stream);
-        assert!(given.read(&self.stream) == stream, "the stream was written");
+        given.check(&self.stream, stream);
         (result, bytemuck::pod_collect_to_vec(&values))
     }
 }
