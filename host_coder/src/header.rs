@@ -146,11 +146,13 @@ impl Header {
 }
 
 /// Chunks of a field of `n` values.
+#[inline]
 pub fn chunks_of(element: ElementType, n: u64) -> u64 {
     n.div_ceil(element.codes_per_chunk() as u64)
 }
 
 /// A field of this many chunks takes the wide header.
+#[inline]
 pub fn takes_wide_header(chunks: u64) -> bool {
     24 + u128::from(chunks) * (CHUNK_BYTES as u128 + 4) >= 1 << 32
 }

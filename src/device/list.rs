@@ -63,25 +63,28 @@ pub(crate) trait Described {
     fn chunks(&self) -> u64;
 
     /// Checks all that concerns this field alone; gives what it writes, then what it reads.
-    fn spans(&self, index: usize) -> Result<([Span; 2], Span), Error>;
+    fn spans(&self, index: usize) -> Result<([Span; 2], Span), Fault>;
 
     /// `wide` forces the wide header.
     fn args(&self, first_chunk: u32, wide: bool) -> Self::Args;
 }
 
-fn outcome_span(index: usize, outcome: u64) -> Result<Span, Error> {
+#[inline]
+fn outcome_span(index: usize, outcome: u64) -> Result<Span, Fault> {
     let bytes = if outcome == 0 { 0 } else { size_of::<Outcome>() as u64 };
     Span::new(index, outcome, bytes, align_of::<Outcome>() as u64, Fault::Outcome)
 }
 
-fn field_span(index: usize, address: u64, n: u64, element: ElementType) -> Result<Span, Error> {
+#[inline]
+fn field_span(index: usize, address: u64, n: u64, element: ElementType) -> Result<Span, Fault> {
     let size = element.bytes() as u64;
-    let bytes = n.checked_mul(size).ok_or(Error::Argument { index, fault: Fault::TooLong })?;
+    let bytes = n.checked_mul(size).ok_or(Fault::TooLong)?;
     Span::new(index, address, bytes, size, Fault::Field)
 }
 
-fn check_length(index: usize, element: ElementType, n: u64) -> Result<(), Error> {
-    if chunks_of(element, n) < LAUNCH_CHUNKS { Ok(()) } else { Err(Error::Argument { index, fault: Fault::TooLong }) }
+#[inline]
+fn check_length(element: ElementType, n: u64) -> Result<(), Fault> {
+    if chunks_of(element, n) < LAUNCH_CHUNKS { Ok(()) } else { Err(Fault::TooLong) }
 }
 
 impl Described for Encode {
@@ -92,16 +95,19 @@ impl Described for Encode {
         self.element
     }
 
+    #[inline]
     fn chunks(&self) -> u64 {
         chunks_of(self.element, self.n)
     }
 
-    fn spans(&self, index: usize) -> Result<([Span; 2], Span), Error> {
-        check_length(index, self.element, self.n)?;
+    #[inline]
+    fn spans(&self, index: usize) -> Result<([Span; 2], Span), Fault> {
+        check_length(self.element, self.n)?;
         let stream = Span::new(index, self.stream, self.capacity, 4, Fault::Stream)?;
         Ok(([stream, outcome_span(index, self.outcome)?], field_span(index, self.field, self.n, self.element)?))
     }
 
+    #[inline]
     fn args(&self, first_chunk: u32, wide: bool) -> EncodeField {
         let bound = self.bound.get();
         EncodeField {
@@ -130,21 +136,24 @@ impl Described for Decode {
         self.element
     }
 
+    #[inline]
     fn chunks(&self) -> u64 {
         let codes = self.element.codes_per_chunk() as u64;
         // spans has checked that this does not wrap
         if self.count == 0 { 0 } else { (self.first + self.count - 1) / codes - self.first / codes + 1 }
     }
 
-    fn spans(&self, index: usize) -> Result<([Span; 2], Span), Error> {
-        check_length(index, self.element, self.n)?;
+    #[inline]
+    fn spans(&self, index: usize) -> Result<([Span; 2], Span), Fault> {
+        check_length(self.element, self.n)?;
         if self.first.checked_add(self.count).is_none_or(|end| end > self.n) {
-            return Err(Error::Argument { index, fault: Fault::Range });
+            return Err(Fault::Range);
         }
         let field = field_span(index, self.field, self.count, self.element)?;
         Ok(([field, outcome_span(index, self.outcome)?], Span::new(index, self.stream, self.bytes, 4, Fault::Stream)?))
     }
 
+    #[inline]
     fn args(&self, first_chunk: u32, _wide: bool) -> DecodeField {
         let &Self { field, stream, n, bytes, outcome, first, count, .. } = self;
         DecodeField { field, stream, n, bytes, outcome, first, count, first_chunk, reserved: 0 }
@@ -162,12 +171,12 @@ pub(crate) struct Spans {
 /// Checks a whole list; gives what a plan needs for it.
 pub(crate) fn check<C: Described>(calls: &[C], spans: &mut Spans) -> Result<Capacity, Error> {
     let Spans { written, outcomes, read } = spans;
-    written.clear();
-    outcomes.clear();
-    read.clear();
+    for spans in [&mut *written, &mut *outcomes, &mut *read] {
+        spans.clear();
+    }
     let mut chunks = 0u64;
     for (index, call) in calls.iter().enumerate() {
-        let ([output, outcome], input) = call.spans(index)?;
+        let ([output, outcome], input) = call.spans(index).map_err(|fault| Error::Argument { index, fault })?;
         written.push(output);
         outcomes.push(outcome);
         read.push(input);

@@ -222,7 +222,7 @@ impl<D: Driver> Plan<D> {
     }
 
     unsafe fn one<C: Described>(&mut self, stream: Stream, call: &C) -> Result<(), Error> {
-        let (mut written, read) = call.spans(0)?;
+        let (mut written, read) = call.spans(0).map_err(|fault| Error::Argument { index: 0, fault })?;
         super::check::disjoint(&mut written, &mut [read])?;
         let chunks = call.chunks();
         self.check_capacity(Capacity { fields: 1, chunks })?;
