@@ -229,48 +229,71 @@ pub fn decode(coded: Coded<'_>, step: &Step<f32>, scratch: &mut Scratch, values:
 /// Values from the last `planes` planes.
 #[target_feature(enable = "avx2")]
 fn read(planes: usize, bytes: &[V; 512], lanes: &Lanes, values: &mut [f32]) {
-    match planes.div_ceil(8) {
+    match planes {
         0 => values.fill(0.0),
-        1 => read_planes::<1>(bytes, lanes, values),
-        2 => read_planes::<2>(bytes, lanes, values),
-        3 => read_planes::<3>(bytes, lanes, values),
-        _ => read_planes::<4>(bytes, lanes, values),
+        1..=8 => read_short::<1>(bytes, lanes, values),
+        9..=12 => read_short::<2>(bytes, lanes, values),
+        13..=16 => read_long::<2>(bytes, lanes, values),
+        17..=24 => read_long::<3>(bytes, lanes, values),
+        _ => read_long::<4>(bytes, lanes, values),
     }
 }
 
 /// Steps 4 to 1 backwards, where only the last `8 N` planes are not 0.
 #[target_feature(enable = "avx2")]
-fn read_planes<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f32]) {
+fn read_long<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f32]) {
     let zero = _mm256_setzero_si256();
-    let (mut difference, mut code) = ([zero; 32], [zero; 32]);
+    let (mut differences, mut row_codes) = ([zero; 32], [zero; 32]);
     let mut before = zero;
     for (block, values) in values.chunks_exact_mut(256).enumerate() {
-        words::<32, 31, N>(bytes, block, &mut difference);
+        let sums = words::<32, 31, N, true>(bytes, block, &mut differences);
         prefetch_to_write(values.as_mut_ptr_range().end, 1024);
-        codes::<true>(&mut difference, &mut before, &mut code);
-        dequantize(&code, lanes, values);
+        codes(&differences, sums, &mut before, &mut row_codes);
+        dequantize(&row_codes, lanes, values);
     }
+}
+
+/// The same for the last 8 (`N` = 1) or 12 (2) planes.
+#[target_feature(enable = "avx2")]
+fn read_short<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f32]) {
+    let zero = _mm256_setzero_si256();
+    let mut pairs = [zero; 16];
+    let mut before = zero;
+    for (block, values) in values.chunks_exact_mut(256).enumerate() {
+        prefetch_to_write(values.as_mut_ptr_range().end, 1024);
+        if let Some(starts) = short_codes::<32, 31, N>(bytes, block, &mut before, &mut pairs) {
+            let mut row_codes = [zero; 32];
+            add_starts(&pairs, starts, &mut row_codes);
+            dequantize(&row_codes, lanes, values);
+            continue;
+        }
+        let (low, high) = values.split_at_mut(128);
+        for ((&codes, low), high) in pairs.iter().zip(low.as_chunks_mut::<8>().0).zip(high.as_chunks_mut::<8>().0) {
+            [*low, *high] = lengthen(twice_bins(codes)).map(|twice| bytemuck::cast(scale(twice, lanes)));
+        }
+    }
+}
+
+/// Values of twice their bins: 2 q · eb rounds as q · eb2.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn scale(twice: V, lanes: &Lanes) -> Eight {
+    _mm256_mul_ps(_mm256_cvtepi32_ps(twice), lanes.eb)
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f32]) {
-    // c ^ -(c & 1) is 2 q, exactly; and 2 q · eb rounds as q · eb2
-    let bin = |code: V| {
-        let odd = _mm256_and_si256(code, _mm256_set1_epi32(1));
-        let twice = _mm256_xor_si256(code, _mm256_sub_epi32(_mm256_setzero_si256(), odd));
-        _mm256_mul_ps(_mm256_cvtepi32_ps(twice), lanes.eb)
-    };
     let mut or = _mm256_setzero_si256();
     let rows: &mut [[f32; 8]] = values.as_chunks_mut().0;
     for (row, &code) in rows.iter_mut().zip(codes) {
         or = _mm256_or_si256(or, code);
-        *row = bytemuck::cast(bin(code));
+        *row = bytemuck::cast(scale(twice_bin(code), lanes));
     }
     if or_lanes(or) > LIMIT + 1 {
         for (row, &code) in rows.iter_mut().zip(codes) {
-            let small = _mm256_cmpeq_epi32(_mm256_srli_epi32::<23>(code), _mm256_setzero_si256());
-            *row = bytemuck::cast(_mm256_blendv_ps(_mm256_castsi256_ps(code), bin(code), _mm256_castsi256_ps(small)));
+            let small = _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_srli_epi32::<23>(code), _mm256_setzero_si256()));
+            *row = bytemuck::cast(_mm256_blendv_ps(_mm256_castsi256_ps(code), scale(twice_bin(code), lanes), small));
         }
     }
 }

@@ -274,13 +274,13 @@ pub fn decode(coded: Coded<'_>, step: &Step<f64>, scratch: &mut Scratch, values:
 /// Values from the last `planes` planes.
 #[target_feature(enable = "avx2")]
 fn read(planes: usize, bytes: &mut [V; 512], lanes: &Lanes, values: &mut [f64]) {
-    let (blocks, before) = match planes.div_ceil(8) {
+    let (blocks, before) = match planes {
         0 => return values.fill(0.0),
-        1 => read_planes::<1>(bytes, lanes, values),
-        2 => read_planes::<2>(bytes, lanes, values),
-        3 => read_planes::<3>(bytes, lanes, values),
-        // with 30 planes no difference exceeds 2 to the power of 30
-        4 if planes <= 30 => read_planes::<4>(bytes, lanes, values),
+        1..=8 => read_short::<1>(bytes, lanes, values),
+        9..=12 => read_short::<2>(bytes, lanes, values),
+        13..=16 => read_long::<2>(bytes, lanes, values),
+        17..=24 => read_long::<3>(bytes, lanes, values),
+        25..=30 => read_long::<4>(bytes, lanes, values),
         _ => (0, 0),
     };
     if blocks < BLOCKS {
@@ -293,29 +293,64 @@ fn read(planes: usize, bytes: &mut [V; 512], lanes: &Lanes, values: &mut [f64]) 
 /// code before the next: all unless a code is not below 2 to the power of 31. As neighbours differ by half of that at most, the first
 /// code outside shows as such in its low half.
 #[target_feature(enable = "avx2")]
-fn read_planes<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f64]) -> (usize, u64) {
+fn read_long<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f64]) -> (usize, u64) {
     let zero = _mm256_setzero_si256();
-    let (mut difference, mut code) = ([zero; 32], [zero; 32]);
+    let (mut differences, mut row_codes) = ([zero; 32], [zero; 32]);
     let mut before = zero;
     for (block, values) in values.chunks_exact_mut(256).enumerate() {
         let start = before;
-        words::<64, 63, N>(bytes, block, &mut difference);
+        let sums = words::<64, 63, N, true>(bytes, block, &mut differences);
         prefetch_to_write(values.as_mut_ptr_range().end, 2048);
-        codes::<true>(&mut difference, &mut before, &mut code);
-        let mut or = zero;
-        let rows: &mut [[f64; 8]] = values.as_chunks_mut().0;
-        for (row, &code) in rows.iter_mut().zip(&code) {
-            or = _mm256_or_si256(or, code);
-            // c ^ -(c & 1) is 2 q, exactly; and 2 q · eb rounds as q · eb2
-            let odd = _mm256_and_si256(code, _mm256_set1_epi32(1));
-            let twice = _mm256_xor_si256(code, _mm256_sub_epi32(zero, odd));
-            *row = bytemuck::cast(doubles(twice).map(|twice| _mm256_mul_pd(twice, lanes.eb)));
-        }
-        if or_lanes(or) >> 31 != 0 {
+        codes(&differences, sums, &mut before, &mut row_codes);
+        if !dequantize(&row_codes, lanes, values) {
             return (block, u64::from(_mm256_extract_epi32::<0>(start) as u32));
         }
     }
     (BLOCKS, 0)
+}
+
+/// The same for the last 8 (`N` = 1) or 12 (2) planes.
+#[target_feature(enable = "avx2")]
+fn read_short<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f64]) -> (usize, u64) {
+    let zero = _mm256_setzero_si256();
+    let mut pairs = [zero; 16];
+    let mut before = zero;
+    for (block, values) in values.chunks_exact_mut(256).enumerate() {
+        let start = before;
+        prefetch_to_write(values.as_mut_ptr_range().end, 2048);
+        if let Some(starts) = short_codes::<64, 63, N>(bytes, block, &mut before, &mut pairs) {
+            let mut row_codes = [zero; 32];
+            add_starts(&pairs, starts, &mut row_codes);
+            if !dequantize(&row_codes, lanes, values) {
+                return (block, u64::from(_mm256_extract_epi32::<0>(start) as u32));
+            }
+            continue;
+        }
+        let (low, high) = values.split_at_mut(128);
+        for ((&codes, low), high) in pairs.iter().zip(low.as_chunks_mut::<8>().0).zip(high.as_chunks_mut::<8>().0) {
+            [*low, *high] = lengthen(twice_bins(codes)).map(|twice| bytemuck::cast(scale(twice, lanes)));
+        }
+    }
+    (BLOCKS, 0)
+}
+
+/// Values of twice their bins: 2 q · eb rounds as q · eb2.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn scale(twice: V, lanes: &Lanes) -> Eight {
+    doubles(twice).map(|twice| _mm256_mul_pd(twice, lanes.eb))
+}
+
+/// Values of codes below 2 to the power of 31. False: there are others.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f64]) -> bool {
+    let mut or = _mm256_setzero_si256();
+    for (row, &code) in values.as_chunks_mut::<8>().0.iter_mut().zip(codes) {
+        or = _mm256_or_si256(or, code);
+        *row = bytemuck::cast(scale(twice_bin(code), lanes));
+    }
+    or_lanes(or) >> 31 == 0
 }
 
 /// The same in 64 bits with all planes, from block `start` on, which the code `before` comes before.
@@ -326,10 +361,10 @@ fn read_wide(bytes: &[V; 512], start: usize, before: u64, lanes: &Lanes, values:
     let (mut half, mut low, mut high) = ([zero; 32], [zero; 32], [zero; 32]);
     let mut before = _mm256_set1_epi64x(before as i64);
     for (block, values) in values.chunks_exact_mut(256).enumerate().skip(start) {
-        words::<64, 63, 4>(bytes, block, &mut half);
-        codes::<false>(&mut half, &mut { zero }, &mut low);
-        words::<64, 31, 4>(bytes, block, &mut half);
-        codes::<false>(&mut half, &mut { zero }, &mut high);
+        words::<64, 63, 4, false>(bytes, block, &mut half);
+        to_rows::<false>(&half, [zero; 4], &mut low);
+        words::<64, 31, 4, false>(bytes, block, &mut half);
+        to_rows::<false>(&half, [zero; 4], &mut high);
         let rows: &mut [[[f64; 4]; 2]] = bytemuck::cast_slice_mut(values);
         for ((row, &low), &high) in rows.iter_mut().zip(&low).zip(&high) {
             *row = join(low, high).map(|words| {
@@ -339,7 +374,7 @@ fn read_wide(bytes: &[V; 512], start: usize, before: u64, lanes: &Lanes, values:
                 let sums = _mm256_add_epi64(sums, _mm256_unpackhi_epi64(lower, lower));
                 let code = _mm256_add_epi64(before, sums);
                 before = _mm256_add_epi64(before, _mm256_permute4x64_epi64::<0b11_11_11_11>(sums));
-                bytemuck::cast(dequantize(code, lanes))
+                bytemuck::cast(dequantize_wide(code, lanes))
             });
         }
     }
@@ -348,7 +383,7 @@ fn read_wide(bytes: &[V; 512], start: usize, before: u64, lanes: &Lanes, values:
 /// Values of any four codes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn dequantize(code: V, lanes: &Lanes) -> __m256d {
+fn dequantize_wide(code: V, lanes: &Lanes) -> __m256d {
     let zero = _mm256_setzero_si256();
     let odd = _mm256_and_si256(code, _mm256_set1_epi64x(1));
     let q = _mm256_xor_si256(_mm256_srli_epi64::<1>(code), _mm256_sub_epi64(zero, odd));

@@ -255,10 +255,10 @@ fn store<const W: usize, const LOW: usize, const N: usize, const HALF: bool>(byt
     }
 }
 
-/// The reverse of [`planes`] with whole bytes; bytes above the `N` are 0. The negabinary mask is XORed in.
+/// The last `8 N` planes' pieces of a block, transposed, with the negabinary mask XORed in.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub fn words<const W: usize, const LOW: usize, const N: usize>(bytes: &[V; 512], block: usize, words: &mut Words) {
+fn read_bytes<const W: usize, const LOW: usize, const N: usize>(bytes: &[V; 512], block: usize) -> [[V; 8]; N] {
     assert!(block < 512 / W);
     let ones = _mm256_set1_epi8(-1);
     let mut columns = [[_mm256_setzero_si256(); 8]; N];
@@ -270,29 +270,46 @@ pub fn words<const W: usize, const LOW: usize, const N: usize>(bytes: &[V; 512],
         }
         transpose(columns);
     }
-    let mask = _mm256_set1_epi8(MASK as i8);
+    columns
+}
+
+/// Columns of a block from the last `8 N` planes, with the negabinary mask XORed in; with `DIFFER` they are the differences.
+/// Gives their sums over the columns.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn words<const W: usize, const LOW: usize, const N: usize, const DIFFER: bool>(
+    bytes: &[V; 512],
+    block: usize,
+    words: &mut Words,
+) -> [V; 4] {
+    let bytes = read_bytes::<W, LOW, N>(bytes, block);
+    let mask = _mm256_set1_epi32(MASK as i32);
+    let mut sums = [_mm256_setzero_si256(); 4];
     for column in 0..8 {
-        let byte = |n: usize| if n < N { columns[n][7 - column] } else { mask };
+        let byte = |n: usize| if n < N { bytes[n][7 - column] } else { mask };
         let (a, b) = (_mm256_unpacklo_epi8(byte(0), byte(1)), _mm256_unpackhi_epi8(byte(0), byte(1)));
         let (c, d) = if N > 2 { (_mm256_unpacklo_epi8(byte(2), byte(3)), _mm256_unpackhi_epi8(byte(2), byte(3))) } else { (mask, mask) };
         let steps = [_mm256_unpacklo_epi16(a, c), _mm256_unpackhi_epi16(a, c), _mm256_unpacklo_epi16(b, d), _mm256_unpackhi_epi16(b, d)];
         for (i, &word) in steps.iter().enumerate() {
-            words[4 * column + place::<W>(i)] = word;
+            let step = place::<W>(i);
+            let word = if DIFFER { _mm256_sub_epi32(word, mask) } else { word };
+            words[4 * column + step] = word;
+            sums[step] = _mm256_add_epi32(sums[step], word);
         }
     }
+    sums
 }
 
 /// What stands before each row in the sum of all differences: `before` (in every lane, updated to the block's last code) and the rows
-/// above. `words` are differences.
+/// above, whose sums are given.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn row_starts(words: &Words, before: &mut V) -> [V; 4] {
+fn row_starts(row_sums: [V; 4], before: &mut V) -> [V; 4] {
     let mut starts = [_mm256_setzero_si256(); 4];
     let mut above = _mm256_setzero_si256();
-    for (step, start) in starts.iter_mut().enumerate() {
-        let total = (1..8).fold(words[step], |sum, column| _mm256_add_epi32(sum, words[4 * column + step]));
+    for (start, row) in starts.iter_mut().zip(row_sums) {
         // sums from the first row, which is the last dword of its lane
-        let sums = _mm256_add_epi32(total, _mm256_srli_si256::<4>(total));
+        let sums = _mm256_add_epi32(row, _mm256_srli_si256::<4>(row));
         let sums = _mm256_add_epi32(sums, _mm256_srli_si256::<8>(sums));
         *start = _mm256_add_epi32(_mm256_srli_si256::<4>(sums), above);
         above = _mm256_add_epi32(above, _mm256_shuffle_epi32::<0>(sums));
@@ -302,20 +319,18 @@ fn row_starts(words: &Words, before: &mut V) -> [V; 4] {
     starts.map(|start| _mm256_add_epi32(start, base))
 }
 
-/// The reverse of [`columns`] for words from [`words`]: codes in natural order, in 32 bits. `before` holds the code before the block in
-/// every lane, and then the block's last. Without `DIFFER`, words in natural order as they are.
+/// The reverse of [`columns`] in 32 bits, from differences and their sums over the columns. `before` holds the code before the block in
+/// every lane, and then the block's last.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub fn codes<const DIFFER: bool>(words: &mut Words, before: &mut V, codes: &mut Codes) {
-    let mask = _mm256_set1_epi32(MASK as i32);
-    let starts = if DIFFER {
-        for word in words.iter_mut() {
-            *word = _mm256_sub_epi32(*word, mask);
-        }
-        row_starts(words, before)
-    } else {
-        [*before; 4]
-    };
+pub fn codes(words: &Words, sums: [V; 4], before: &mut V, codes: &mut Codes) {
+    to_rows::<true>(words, row_starts(sums, before), codes);
+}
+
+/// Transposes columns back to rows; with `SUM`, their sums from the rows' `starts` on.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn to_rows<const SUM: bool>(words: &Words, starts: [V; 4], codes: &mut Codes) {
     for (step, &start) in starts.iter().enumerate() {
         let mut sum = start;
         let mut rows = [[sum; 4]; 2];
@@ -323,7 +338,7 @@ pub fn codes<const DIFFER: bool>(words: &mut Words, before: &mut V, codes: &mut 
             let mut columns = [sum; 4];
             for (k, column) in columns.iter_mut().enumerate() {
                 let word = words[4 * (4 * half + k) + step];
-                sum = if DIFFER { _mm256_add_epi32(sum, word) } else { word };
+                sum = if SUM { _mm256_add_epi32(sum, word) } else { word };
                 *column = sum;
             }
             let [c0, c1, c2, c3] = columns;
@@ -334,6 +349,113 @@ pub fn codes<const DIFFER: bool>(words: &mut Words, before: &mut V, codes: &mut 
         for i in 0..4 {
             codes[4 * step + i] = _mm256_permute2x128_si256::<0x20>(rows[0][i], rows[1][i]);
             codes[4 * step + i + 16] = _mm256_permute2x128_si256::<0x31>(rows[0][i], rows[1][i]);
+        }
+    }
+}
+
+/// Columns of a block's differences in 16 bits, from the last 8 (`N` = 1) or 12 (2) planes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn short_words<const W: usize, const LOW: usize, const N: usize>(bytes: &[V; 512], block: usize, words: &mut ShortWords) {
+    let low = read_bytes::<W, LOW, 1>(bytes, block)[0];
+    let mask = _mm256_set1_epi16(MASK as i16);
+    let mut high = [mask; 8];
+    if N == 2 {
+        for (i, piece) in high.iter_mut().enumerate().take(4) {
+            *piece = bytes[(LOW - 8 - i) * (512 / W) + block];
+        }
+        transpose_half(&mut high, 0);
+        let digits = _mm256_set1_epi8(0x0F);
+        for i in 0..4 {
+            let both = high[i];
+            high[i] = _mm256_xor_si256(_mm256_and_si256(both, digits), mask);
+            high[i + 4] = _mm256_xor_si256(_mm256_and_si256(_mm256_srli_epi16::<4>(both), digits), mask);
+        }
+    }
+    for column in 0..8 {
+        let (low, high) = (low[7 - column], high[7 - column]);
+        words[2 * column] = _mm256_sub_epi16(_mm256_unpacklo_epi8(low, high), mask);
+        words[2 * column + 1] = _mm256_sub_epi16(_mm256_unpackhi_epi8(low, high), mask);
+    }
+}
+
+/// Codes of a block from the last 8 (`N` = 1) or 12 (2) planes, with which no sum of eight differences exceeds 15 bits. `before` is as
+/// for [`codes`].
+///
+/// None where all of them are below 2 to the power of 15. Else they are only the sums within their rows, to which what stands before
+/// these, which is given, must be added.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn short_codes<const W: usize, const LOW: usize, const N: usize>(
+    bytes: &[V; 512],
+    block: usize,
+    before: &mut V,
+    codes: &mut ShortCodes,
+) -> Option<[V; 4]> {
+    let mut words = [_mm256_setzero_si256(); 16];
+    short_words::<W, LOW, N>(bytes, block, &mut words);
+    let mut row_sums = [_mm256_setzero_si256(); 4];
+    for half in 0..2 {
+        for column in 1..8 {
+            words[2 * column + half] = _mm256_add_epi16(words[2 * column + half], words[2 * (column - 1) + half]);
+        }
+        let sum = words[14 + half];
+        row_sums[place::<W>(2 * half)] = _mm256_srai_epi32::<16>(_mm256_unpacklo_epi16(sum, sum));
+        row_sums[place::<W>(2 * half + 1)] = _mm256_srai_epi32::<16>(_mm256_unpackhi_epi16(sum, sum));
+    }
+    let starts = row_starts(row_sums, before);
+    let short_starts = [0, 2].map(|i| _mm256_packs_epi32(starts[place::<W>(i)], starts[place::<W>(i + 1)]));
+    let mut or = _mm256_setzero_si256();
+    for (i, word) in words.iter_mut().enumerate() {
+        *word = _mm256_add_epi16(*word, short_starts[i % 2]);
+        or = _mm256_or_si256(or, *word);
+    }
+    let or_starts = starts.iter().fold(_mm256_setzero_si256(), |or, &start| _mm256_or_si256(or, start));
+    let short =
+        _mm256_testz_si256(or, _mm256_set1_epi16(i16::MIN)) & _mm256_testz_si256(or_starts, _mm256_set1_epi32(i16::MIN.into())) == 1;
+    if !short {
+        for (i, word) in words.iter_mut().enumerate() {
+            *word = _mm256_sub_epi16(*word, short_starts[i % 2]);
+        }
+    }
+    for half in 0..2 {
+        let pair = |column: usize| {
+            let (a, b) = (words[2 * column + half], words[2 * column + 2 + half]);
+            [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
+        };
+        let pairs = [pair(0), pair(2), pair(4), pair(6)];
+        for i in 0..2 {
+            let [a, b, c, d] = pairs.map(|pair| pair[i]);
+            let quads =
+                [[_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d)], [_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d)]];
+            for (k, [left, right]) in quads.into_iter().enumerate() {
+                // words stand for rows 3 2 1 0 7 6 5 4 (W = 32) or 7 to 0
+                let flip = if W == 32 { 3 } else { 7 };
+                let word = 4 * i + 2 * k;
+                codes[8 * half + (word ^ flip)] = _mm256_unpacklo_epi64(left, right);
+                codes[8 * half + ((word + 1) ^ flip)] = _mm256_unpackhi_epi64(left, right);
+            }
+        }
+    }
+    (!short).then_some(starts)
+}
+
+/// Rows of 16-bit integers in 32 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn lengthen(pair: V) -> [V; 2] {
+    [_mm256_cvtepi16_epi32(_mm256_castsi256_si128(pair)), _mm256_cvtepi16_epi32(_mm256_extracti128_si256::<1>(pair))]
+}
+
+/// Codes from sums within rows and the rows' starts.
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+pub fn add_starts(sums: &ShortCodes, starts: [V; 4], codes: &mut Codes) {
+    let starts: &[i32] = bytemuck::cast_slice(&starts);
+    for (row, &pair) in sums.iter().enumerate() {
+        for (lane, sums) in lengthen(pair).into_iter().enumerate() {
+            let start = starts[8 * (row / 4) + 4 * lane + 3 - row % 4];
+            codes[row + 16 * lane] = _mm256_add_epi32(sums, _mm256_set1_epi32(start));
         }
     }
 }

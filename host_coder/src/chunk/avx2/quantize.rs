@@ -23,6 +23,22 @@ pub fn short_zigzag(rows: [V; 2]) -> V {
     _mm256_xor_si256(_mm256_add_epi16(q, q), _mm256_srai_epi16::<15>(q))
 }
 
+/// Codes below 2 to the power of 31 to twice their bins.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn twice_bin(code: V) -> V {
+    let odd = _mm256_and_si256(code, _mm256_set1_epi32(1));
+    _mm256_xor_si256(code, _mm256_sub_epi32(_mm256_setzero_si256(), odd))
+}
+
+/// Codes below 2 to the power of 15 to twice their bins, in 16 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn twice_bins(codes: V) -> V {
+    let odd = _mm256_and_si256(codes, _mm256_set1_epi16(1));
+    _mm256_xor_si256(codes, _mm256_sub_epi16(_mm256_setzero_si256(), odd))
+}
+
 /// Least and largest code in each lane.
 #[derive(Clone, Copy)]
 pub struct Span {
