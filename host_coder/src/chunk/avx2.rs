@@ -39,6 +39,8 @@ mod tests;
 
 use lanes::V;
 
+use std::arch::x86_64::*;
+
 use super::{Coded, Step};
 use crate::header::CHUNK_BYTES;
 
@@ -105,13 +107,14 @@ impl Default for Scratch {
     }
 }
 
-/// Pieces of a chunk's planes; gives the first strip that is not all 0 (32: none, and no pieces). Of the strips before it, those from the
-/// next lower multiple of eight on are filled. None: the chunk is corrupt.
+/// Pieces of a chunk's planes; gives the first strip that is not all 0 (32: none). Strips before it are not filled. None: the chunk is
+/// corrupt.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn restore(coded: Coded<'_>, buffers: &mut Buffers) -> Option<usize> {
     let bytes = &coded.stream[coded.at..][..coded.length];
     if coded.raw {
         bytemuck::cast_slice_mut(&mut buffers.pieces.bytes).copy_from_slice(bytes);
+        buffers.pieces.flags_mut().fill(u32::MAX);
         return Some(0);
     }
     if !bytes.ends_with(&(CHUNK_BYTES as u16).to_le_bytes()) {
@@ -121,6 +124,34 @@ fn restore(coded: Coded<'_>, buffers: &mut Buffers) -> Option<usize> {
         return Some(rze::STRIPS);
     }
     rze::restore_zeros(coded, &mut buffers.pieces, &mut buffers.levels)
+}
+
+impl Pieces {
+    /// Which planes each block has nonzero bytes in, the last plane in bit 0: of 32 planes for 16 blocks (`W` = 32), or of the first 32
+    /// planes for 8 blocks, then of the last (64).
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn planes_in_use<const W: usize>(&self, first: usize) -> [u32; 16] {
+        let mut planes = [_mm256_setzero_si256(); 2];
+        for (strip, flags) in self.flags.as_chunks::<2>().0.iter().enumerate().skip(first) {
+            for (i, &flags) in flags.iter().enumerate() {
+                let planes = &mut planes[if W == 32 { i } else { strip / 16 }];
+                let zero = _mm256_cmpeq_epi32(flags, _mm256_setzero_si256());
+                *planes = _mm256_add_epi32(_mm256_add_epi32(*planes, *planes), _mm256_add_epi32(zero, _mm256_set1_epi32(1)));
+            }
+        }
+        bytemuck::cast(planes)
+    }
+
+    /// Makes the strips before `first` 0, as far as the last `planes` planes need it.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn clear<const W: usize>(&mut self, planes: usize, first: usize) {
+        let start = (W - planes) * (512 / W);
+        if start < 16 * first {
+            self.bytes[start..16 * first].fill(_mm256_setzero_si256());
+        }
+    }
 }
 
 /// Coded bytes of the pieces in `buffers`, of which the planes before the last `planes` in use are not filled; gives the table entry.
@@ -134,7 +165,7 @@ fn eliminate<const W: usize>(buffers: &mut Buffers, made: &[usize], planes: usiz
     for (block, &made) in made.iter().enumerate() {
         for plane in W - strips * W / 32..W - made.min(planes) {
             let at = plane * (512 / W) + block;
-            buffers.pieces.bytes[at] = bytemuck::Zeroable::zeroed();
+            buffers.pieces.bytes[at] = _mm256_setzero_si256();
             buffers.pieces.flags_mut()[at] = 0;
         }
     }

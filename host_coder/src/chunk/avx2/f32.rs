@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::lanes::*;
 use super::planes::*;
 use super::quantize::*;
-use super::{Buffers, Coded, Scratch, Step, eliminate, restore};
+use super::{Buffers, Coded, Pieces, Scratch, Step, eliminate, restore};
 
 const BLOCKS: usize = 16;
 /// 2R - 2: the largest code of a bin.
@@ -213,63 +213,39 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub fn decode(coded: Coded<'_>, step: &Step<f32>, scratch: &mut Scratch, values: &mut [f32]) -> bool {
     let Some(first) = restore(coded, &mut scratch.0) else { return false };
-    let bytes = &scratch.0.pieces.bytes;
+    let pieces = &mut scratch.0.pieces;
     let lanes = in_lanes(step);
     let count = values.len();
     if count == 256 * BLOCKS {
-        read(32 - first, bytes, &lanes, values);
+        read(first, pieces, &lanes, values);
     } else {
         let mut whole = [0.0; 256 * BLOCKS];
-        read(32 - first, bytes, &lanes, &mut whole);
+        read(first, pieces, &lanes, &mut whole);
         values.copy_from_slice(&whole[..count]);
     }
     true
 }
 
-/// Values from the last `planes` planes.
-#[target_feature(enable = "avx2")]
-fn read(planes: usize, bytes: &[V; 512], lanes: &Lanes, values: &mut [f32]) {
-    match planes {
-        0 => values.fill(0.0),
-        1..=8 => read_short::<1>(bytes, lanes, values),
-        9..=12 => read_short::<2>(bytes, lanes, values),
-        13..=16 => read_long::<2>(bytes, lanes, values),
-        17..=24 => read_long::<3>(bytes, lanes, values),
-        _ => read_long::<4>(bytes, lanes, values),
+/// Steps 4 to 1 backwards, where the planes before `first` are 0.
+#[target_feature(enable = "avx2,lzcnt")]
+fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f32]) {
+    if first == 32 {
+        return values.fill(0.0);
     }
-}
-
-/// Steps 4 to 1 backwards, where only the last `8 N` planes are not 0.
-#[target_feature(enable = "avx2")]
-fn read_long<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f32]) {
+    pieces.clear::<32>(planes_read(32 - first), first);
+    let bytes = &pieces.bytes;
     let zero = _mm256_setzero_si256();
-    let (mut differences, mut row_codes) = ([zero; 32], [zero; 32]);
+    let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
     let mut before = zero;
-    for (block, values) in values.chunks_exact_mut(256).enumerate() {
-        let sums = words::<32, 31, N, true>(bytes, block, &mut differences);
+    for ((block, values), planes) in values.chunks_exact_mut(256).enumerate().zip(pieces.planes_in_use::<32>(first)) {
         prefetch_to_write(values.as_mut_ptr_range().end, 1024);
-        codes(&differences, sums, &mut before, &mut row_codes);
-        dequantize(&row_codes, lanes, values);
-    }
-}
-
-/// The same for the last 8 (`N` = 1) or 12 (2) planes.
-#[target_feature(enable = "avx2")]
-fn read_short<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f32]) {
-    let zero = _mm256_setzero_si256();
-    let mut pairs = [zero; 16];
-    let mut before = zero;
-    for (block, values) in values.chunks_exact_mut(256).enumerate() {
-        prefetch_to_write(values.as_mut_ptr_range().end, 1024);
-        if let Some(starts) = short_codes::<32, 31, N>(bytes, block, &mut before, &mut pairs) {
-            let mut row_codes = [zero; 32];
-            add_starts(&pairs, starts, &mut row_codes);
-            dequantize(&row_codes, lanes, values);
-            continue;
-        }
-        let (low, high) = values.split_at_mut(128);
-        for ((&codes, low), high) in pairs.iter().zip(low.as_chunks_mut::<8>().0).zip(high.as_chunks_mut::<8>().0) {
-            [*low, *high] = lengthen(twice_bins(codes)).map(|twice| bytemuck::cast(scale(twice, lanes)));
+        if read_codes::<32, 31>(bytes, block, 32 - planes.leading_zeros() as usize, &mut before, &mut codes) {
+            let (low, high) = values.split_at_mut(128);
+            for ((&codes, low), high) in codes.short.iter().zip(low.as_chunks_mut::<8>().0).zip(high.as_chunks_mut::<8>().0) {
+                [*low, *high] = lengthen(twice_bins(codes)).map(|twice| bytemuck::cast(scale(twice, lanes)));
+            }
+        } else {
+            dequantize(&codes.long, lanes, values);
         }
     }
 }

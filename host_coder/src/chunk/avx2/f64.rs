@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::lanes::*;
 use super::planes::*;
 use super::quantize::*;
-use super::{Buffers, Coded, Scratch, Step, eliminate, restore};
+use super::{Buffers, Coded, Pieces, Scratch, Step, eliminate, restore};
 
 const BLOCKS: usize = 8;
 /// Differences of codes up to this have at most 32 negabinary digits.
@@ -258,80 +258,54 @@ fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub fn decode(coded: Coded<'_>, step: &Step<f64>, scratch: &mut Scratch, values: &mut [f64]) -> bool {
     let Some(first) = restore(coded, &mut scratch.0) else { return false };
-    let bytes = &mut scratch.0.pieces.bytes;
+    let pieces = &mut scratch.0.pieces;
     let lanes = in_lanes(step);
     let count = values.len();
     if count == 256 * BLOCKS {
-        read(64 - 2 * first, bytes, &lanes, values);
+        read(first, pieces, &lanes, values);
     } else {
         let mut whole = [0.0; 256 * BLOCKS];
-        read(64 - 2 * first, bytes, &lanes, &mut whole);
+        read(first, pieces, &lanes, &mut whole);
         values.copy_from_slice(&whole[..count]);
     }
     true
 }
 
-/// Values from the last `planes` planes.
-#[target_feature(enable = "avx2")]
-fn read(planes: usize, bytes: &mut [V; 512], lanes: &Lanes, values: &mut [f64]) {
-    let (blocks, before) = match planes {
-        0 => return values.fill(0.0),
-        1..=8 => read_short::<1>(bytes, lanes, values),
-        9..=12 => read_short::<2>(bytes, lanes, values),
-        13..=16 => read_long::<2>(bytes, lanes, values),
-        17..=24 => read_long::<3>(bytes, lanes, values),
-        25..=30 => read_long::<4>(bytes, lanes, values),
-        _ => (0, 0),
-    };
-    if blocks < BLOCKS {
-        bytes[..(64 - planes) * BLOCKS].fill(_mm256_setzero_si256());
-        read_wide(bytes, blocks, before, lanes, values);
+/// Steps 4 to 1 backwards, where the strips before `first` are 0.
+#[target_feature(enable = "avx2,lzcnt")]
+fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f64]) {
+    if first == 32 {
+        return values.fill(0.0);
     }
-}
-
-/// Steps 4 to 1 backwards in 32 bits, where only the last `8 N`, at most 30, planes are not 0. Gives how many blocks were read, and the
-/// code before the next: all unless a code is not below 2 to the power of 31. As neighbours differ by half of that at most, the first
-/// code outside shows as such in its low half.
-#[target_feature(enable = "avx2")]
-fn read_long<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f64]) -> (usize, u64) {
+    let mut cleared = planes_read((64 - 2 * first).min(32));
+    pieces.clear::<64>(cleared, first);
+    let in_use = pieces.planes_in_use::<64>(first);
     let zero = _mm256_setzero_si256();
-    let (mut differences, mut row_codes) = ([zero; 32], [zero; 32]);
-    let mut before = zero;
+    let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
+    let mut before = 0u64;
     for (block, values) in values.chunks_exact_mut(256).enumerate() {
-        let start = before;
-        let sums = words::<64, 63, N, true>(bytes, block, &mut differences);
         prefetch_to_write(values.as_mut_ptr_range().end, 2048);
-        codes(&differences, sums, &mut before, &mut row_codes);
-        if !dequantize(&row_codes, lanes, values) {
-            return (block, u64::from(_mm256_extract_epi32::<0>(start) as u32));
-        }
-    }
-    (BLOCKS, 0)
-}
-
-/// The same for the last 8 (`N` = 1) or 12 (2) planes.
-#[target_feature(enable = "avx2")]
-fn read_short<const N: usize>(bytes: &[V; 512], lanes: &Lanes, values: &mut [f64]) -> (usize, u64) {
-    let zero = _mm256_setzero_si256();
-    let mut pairs = [zero; 16];
-    let mut before = zero;
-    for (block, values) in values.chunks_exact_mut(256).enumerate() {
-        let start = before;
-        prefetch_to_write(values.as_mut_ptr_range().end, 2048);
-        if let Some(starts) = short_codes::<64, 63, N>(bytes, block, &mut before, &mut pairs) {
-            let mut row_codes = [zero; 32];
-            add_starts(&pairs, starts, &mut row_codes);
-            if !dequantize(&row_codes, lanes, values) {
-                return (block, u64::from(_mm256_extract_epi32::<0>(start) as u32));
+        let [high, low] = [block, BLOCKS + block].map(|i| 32 - in_use[i].leading_zeros() as usize);
+        if high == 0 && before <= LIMIT.into() {
+            let mut low_before = _mm256_set1_epi32(before as i32);
+            let short = read_codes::<64, 63>(&pieces.bytes, block, low, &mut low_before, &mut codes);
+            if short {
+                let (low, high) = values.split_at_mut(128);
+                for ((&codes, low), high) in codes.short.iter().zip(low.as_chunks_mut::<8>().0).zip(high.as_chunks_mut::<8>().0) {
+                    [*low, *high] = lengthen(twice_bins(codes)).map(|twice| bytemuck::cast(scale(twice, lanes)));
+                }
             }
-            continue;
+            if short || dequantize(&codes.long, lanes, values) {
+                before = u64::from(_mm256_extract_epi32::<0>(low_before) as u32);
+                continue;
+            }
         }
-        let (low, high) = values.split_at_mut(128);
-        for ((&codes, low), high) in pairs.iter().zip(low.as_chunks_mut::<8>().0).zip(high.as_chunks_mut::<8>().0) {
-            [*low, *high] = lengthen(twice_bins(codes)).map(|twice| bytemuck::cast(scale(twice, lanes)));
+        if cleared < 64 {
+            cleared = 64;
+            pieces.clear::<64>(64, first);
         }
+        before = read_wide(&pieces.bytes, block, planes_read(high), before, lanes, values);
     }
-    (BLOCKS, 0)
 }
 
 /// Values of twice their bins: 2 q · eb rounds as q · eb2.
@@ -341,43 +315,48 @@ fn scale(twice: V, lanes: &Lanes) -> Eight {
     doubles(twice).map(|twice| _mm256_mul_pd(twice, lanes.eb))
 }
 
-/// Values of codes below 2 to the power of 31. False: there are others.
+/// Values of codes that have been computed in 32 bits. False: one of these is above [`LIMIT`], so that they may be wrong. Otherwise they
+/// are not: 32 digits make a difference of at most `LIMIT` up and twice that down, so that a sum which leaves 32 bits shows.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f64]) -> bool {
-    let mut or = _mm256_setzero_si256();
+    let limit = _mm256_set1_epi32(LIMIT as i32);
+    let mut most = limit;
     for (row, &code) in values.as_chunks_mut::<8>().0.iter_mut().zip(codes) {
-        or = _mm256_or_si256(or, code);
+        most = _mm256_max_epu32(most, code);
         *row = bytemuck::cast(scale(twice_bin(code), lanes));
     }
-    or_lanes(or) >> 31 == 0
+    _mm256_movemask_epi8(_mm256_cmpeq_epi32(most, limit)) == -1
 }
 
-/// The same in 64 bits with all planes, from block `start` on, which the code `before` comes before.
+/// Reads a block in 64 bits, with all the low planes and so many of the high ones. Gives its last code; `before` is that before it.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
-fn read_wide(bytes: &[V; 512], start: usize, before: u64, lanes: &Lanes, values: &mut [f64]) {
+fn read_wide(bytes: &[V; 512], block: usize, high_planes: usize, before: u64, lanes: &Lanes, values: &mut [f64]) -> u64 {
     let zero = _mm256_setzero_si256();
     let (mut half, mut low, mut high) = ([zero; 32], [zero; 32], [zero; 32]);
+    words::<64, 63, 4, false>(bytes, block, &mut half);
+    to_rows::<false>(&half, [zero; 4], &mut low);
+    match high_planes {
+        8 => words::<64, 31, 1, false>(bytes, block, &mut half),
+        12 | 16 => words::<64, 31, 2, false>(bytes, block, &mut half),
+        _ => words::<64, 31, 4, false>(bytes, block, &mut half),
+    };
+    to_rows::<false>(&half, [zero; 4], &mut high);
     let mut before = _mm256_set1_epi64x(before as i64);
-    for (block, values) in values.chunks_exact_mut(256).enumerate().skip(start) {
-        words::<64, 63, 4, false>(bytes, block, &mut half);
-        to_rows::<false>(&half, [zero; 4], &mut low);
-        words::<64, 31, 4, false>(bytes, block, &mut half);
-        to_rows::<false>(&half, [zero; 4], &mut high);
-        let rows: &mut [[[f64; 4]; 2]] = bytemuck::cast_slice_mut(values);
-        for ((row, &low), &high) in rows.iter_mut().zip(&low).zip(&high) {
-            *row = join(low, high).map(|words| {
-                let difference = _mm256_sub_epi64(words, wide_mask());
-                let sums = _mm256_add_epi64(difference, _mm256_slli_si256::<8>(difference));
-                let lower = _mm256_permute2x128_si256::<0x08>(sums, sums);
-                let sums = _mm256_add_epi64(sums, _mm256_unpackhi_epi64(lower, lower));
-                let code = _mm256_add_epi64(before, sums);
-                before = _mm256_add_epi64(before, _mm256_permute4x64_epi64::<0b11_11_11_11>(sums));
-                bytemuck::cast(dequantize_wide(code, lanes))
-            });
-        }
+    let rows: &mut [[[f64; 4]; 2]] = bytemuck::cast_slice_mut(values);
+    for ((row, &low), &high) in rows.iter_mut().zip(&low).zip(&high) {
+        *row = join(low, high).map(|words| {
+            let difference = _mm256_sub_epi64(words, wide_mask());
+            let sums = _mm256_add_epi64(difference, _mm256_slli_si256::<8>(difference));
+            let lower = _mm256_permute2x128_si256::<0x08>(sums, sums);
+            let sums = _mm256_add_epi64(sums, _mm256_unpackhi_epi64(lower, lower));
+            let code = _mm256_add_epi64(before, sums);
+            before = _mm256_add_epi64(before, _mm256_permute4x64_epi64::<0b11_11_11_11>(sums));
+            bytemuck::cast(dequantize_wide(code, lanes))
+        });
     }
+    _mm256_extract_epi64::<0>(before) as u64
 }
 
 /// Values of any four codes.

@@ -319,12 +319,58 @@ fn row_starts(row_sums: [V; 4], before: &mut V) -> [V; 4] {
     starts.map(|start| _mm256_add_epi32(start, base))
 }
 
-/// The reverse of [`columns`] in 32 bits, from differences and their sums over the columns. `before` holds the code before the block in
-/// every lane, and then the block's last.
+/// Number of planes that are read for so many in use: see [`read_codes`].
+pub fn planes_read(in_use: usize) -> usize {
+    match in_use {
+        0..=8 => 8,
+        9..=12 => 12,
+        13..=16 => 16,
+        17..=24 => 24,
+        _ => 32,
+    }
+}
+
+/// Codes of a block, modulo 2 to the power of 32.
+#[derive(Clone, Copy)]
+pub struct BlockCodes {
+    /// In natural order; or else
+    pub long: Codes,
+    /// all below 2 to the power of 15, as [`ShortCodes`].
+    pub short: ShortCodes,
+}
+
+/// Reads a block that uses only the `planes` planes up to `LOW`. `before` is the code before the block, in every lane, and then the
+/// block's last. Gives whether the codes are short.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub fn codes(words: &Words, sums: [V; 4], before: &mut V, codes: &mut Codes) {
-    to_rows::<true>(words, row_starts(sums, before), codes);
+pub fn read_codes<const W: usize, const LOW: usize>(
+    bytes: &[V; 512],
+    block: usize,
+    planes: usize,
+    before: &mut V,
+    codes: &mut BlockCodes,
+) -> bool {
+    match planes_read(planes) {
+        8 => short_codes::<W, LOW, 1>(bytes, block, before, codes),
+        12 => short_codes::<W, LOW, 2>(bytes, block, before, codes),
+        16 => long_codes::<W, LOW, 2>(bytes, block, before, codes),
+        24 => long_codes::<W, LOW, 3>(bytes, block, before, codes),
+        _ => long_codes::<W, LOW, 4>(bytes, block, before, codes),
+    }
+}
+
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn long_codes<const W: usize, const LOW: usize, const N: usize>(
+    bytes: &[V; 512],
+    block: usize,
+    before: &mut V,
+    codes: &mut BlockCodes,
+) -> bool {
+    let mut differences = [_mm256_setzero_si256(); 32];
+    let sums = words::<W, LOW, N, true>(bytes, block, &mut differences);
+    to_rows::<true>(&differences, row_starts(sums, before), &mut codes.long);
+    false
 }
 
 /// Transposes columns back to rows; with `SUM`, their sums from the rows' `starts` on.
@@ -379,19 +425,15 @@ fn short_words<const W: usize, const LOW: usize, const N: usize>(bytes: &[V; 512
     }
 }
 
-/// Codes of a block from the last 8 (`N` = 1) or 12 (2) planes, with which no sum of eight differences exceeds 15 bits. `before` is as
-/// for [`codes`].
-///
-/// None where all of them are below 2 to the power of 15. Else they are only the sums within their rows, to which what stands before
-/// these, which is given, must be added.
-#[inline]
+/// From the last 8 (`N` = 1) or 12 (2) planes, with which no sum of eight differences exceeds 15 bits.
+#[inline(never)]
 #[target_feature(enable = "avx2")]
-pub fn short_codes<const W: usize, const LOW: usize, const N: usize>(
+fn short_codes<const W: usize, const LOW: usize, const N: usize>(
     bytes: &[V; 512],
     block: usize,
     before: &mut V,
-    codes: &mut ShortCodes,
-) -> Option<[V; 4]> {
+    codes: &mut BlockCodes,
+) -> bool {
     let mut words = [_mm256_setzero_si256(); 16];
     short_words::<W, LOW, N>(bytes, block, &mut words);
     let mut row_sums = [_mm256_setzero_si256(); 4];
@@ -432,12 +474,15 @@ pub fn short_codes<const W: usize, const LOW: usize, const N: usize>(
                 // words stand for rows 3 2 1 0 7 6 5 4 (W = 32) or 7 to 0
                 let flip = if W == 32 { 3 } else { 7 };
                 let word = 4 * i + 2 * k;
-                codes[8 * half + (word ^ flip)] = _mm256_unpacklo_epi64(left, right);
-                codes[8 * half + ((word + 1) ^ flip)] = _mm256_unpackhi_epi64(left, right);
+                codes.short[8 * half + (word ^ flip)] = _mm256_unpacklo_epi64(left, right);
+                codes.short[8 * half + ((word + 1) ^ flip)] = _mm256_unpackhi_epi64(left, right);
             }
         }
     }
-    (!short).then_some(starts)
+    if !short {
+        add_starts(&codes.short, starts, &mut codes.long);
+    }
+    short
 }
 
 /// Rows of 16-bit integers in 32 bits.
@@ -448,9 +493,9 @@ pub fn lengthen(pair: V) -> [V; 2] {
 }
 
 /// Codes from sums within rows and the rows' starts.
-#[inline(never)]
+#[inline]
 #[target_feature(enable = "avx2")]
-pub fn add_starts(sums: &ShortCodes, starts: [V; 4], codes: &mut Codes) {
+fn add_starts(sums: &ShortCodes, starts: [V; 4], codes: &mut Codes) {
     let starts: &[i32] = bytemuck::cast_slice(&starts);
     for (row, &pair) in sums.iter().enumerate() {
         for (lane, sums) in lengthen(pair).into_iter().enumerate() {

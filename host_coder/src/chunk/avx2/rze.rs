@@ -91,17 +91,26 @@ fn load8(bytes: &[u8]) -> __m128i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn below(count: u32) -> V {
-    static BELOW: [u8; 64] = {
-        let mut bytes = [0; 64];
-        let mut i = 0;
-        while i < 32 {
-            bytes[i] = 0xFF;
-            i += 1;
-        }
-        bytes
-    };
-    load(&BELOW[32 - count as usize..])
+    load(&BELOW_AND_AT[32 - count as usize..])
 }
+
+/// 32 bytes of which that at `place` is set (none at 32).
+#[inline]
+#[target_feature(enable = "avx2")]
+fn at(place: u32) -> V {
+    load(&BELOW_AND_AT[96 - place as usize..])
+}
+
+static BELOW_AND_AT: [u8; 128] = {
+    let mut bytes = [0; 128];
+    let mut i = 0;
+    while i < 32 {
+        bytes[i] = 0xFF;
+        i += 1;
+    }
+    bytes[96] = 0xFF;
+    bytes
+};
 
 /// Appends the flagged bytes of `group`, and gives the new end.
 ///
@@ -208,8 +217,8 @@ fn count_nonzero(pieces: &Pieces, first: usize, nonzero: &mut [usize; STRIPS]) -
 fn compact_strips(pieces: &Pieces, nonzero: &[usize; STRIPS], first: usize, out: &mut [u8]) {
     let start = out.as_mut_ptr();
     let mut to = start;
-    let strips = pieces.bytes.chunks_exact(GROUPS).zip(pieces.flags().chunks_exact(GROUPS)).zip(nonzero);
-    for ((groups, flags), &count) in strips.skip(first) {
+    let (bytes, flags) = (&pieces.bytes[GROUPS * first..], &pieces.flags()[GROUPS * first..]);
+    for ((groups, flags), &count) in bytes.chunks_exact(GROUPS).zip(flags.chunks_exact(GROUPS)).zip(&nonzero[first..]) {
         assert!(to.addr() - start.addr() + STRIP + SPILL <= out.len());
         // SAFETY: asserted.
         to = unsafe { compact_strip(groups, flags, count, to) };
@@ -272,8 +281,8 @@ fn count_flags(changes: &[V]) -> usize {
     bytemuck::cast_slice::<V, u64>(changes).iter().map(|word| ones(word)).sum()
 }
 
-/// Undoes [`eliminate_zeros`] for a chunk that is neither raw nor 2 bytes long; gives the first strip that is not all 0 (32: none). Of
-/// those before it, `pieces.bytes` holds 0 from the next lower multiple of eight on. None: the parts do not add up to the chunk's length.
+/// Undoes [`eliminate_zeros`] for a chunk that is neither raw nor 2 bytes long; gives the first strip that is not all 0 (32: none), before
+/// which `pieces` is not filled. None: the parts do not add up to the chunk's length.
 #[inline]
 #[target_feature(enable = "avx2,popcnt,bmi1")]
 pub fn restore_zeros(coded: Coded<'_>, pieces: &mut Pieces, levels: &mut Levels) -> Option<usize> {
@@ -292,7 +301,6 @@ pub fn restore_zeros(coded: Coded<'_>, pieces: &mut Pieces, levels: &mut Levels)
     if count_nonzero(pieces, first, nonzero) != end {
         return None;
     }
-    pieces.bytes[GROUPS * (first & !7)..GROUPS * first].fill(_mm256_setzero_si256());
     expand_strips(coded, pieces, nonzero, first, tail);
     Some(first)
 }
@@ -325,11 +333,7 @@ unsafe fn expand_dense(from: *const u8, flags: u32, group: &mut V) -> *const u8 
     // SAFETY: the caller's.
     let (bytes, before) = unsafe { (_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.sub(1).cast())) };
     let hole = flags.trailing_ones();
-    let upto = below(hole);
-    *group = _mm256_blendv_epi8(before, bytes, upto);
-    if hole < 32 {
-        bytemuck::cast_mut::<V, [u8; 32]>(group)[hole as usize] = 0;
-    }
+    *group = _mm256_andnot_si256(at(hole), _mm256_blendv_epi8(before, bytes, below(hole)));
     // SAFETY: no further than what may be read.
     unsafe { from.add(flags.count_ones() as usize) }
 }
@@ -339,9 +343,9 @@ unsafe fn expand_dense(from: *const u8, flags: u32, group: &mut V) -> *const u8 
 #[target_feature(enable = "avx2,popcnt,bmi1")]
 fn expand_strips(coded: Coded<'_>, pieces: &mut Pieces, nonzero: &[usize; STRIPS], first: usize, tail: &mut [u8; 1 + STRIP + SPILL]) {
     let Coded { stream, mut at, .. } = coded;
-    let flags: &[u32] = bytemuck::cast_slice(&pieces.flags);
-    let strips = pieces.bytes.chunks_exact_mut(GROUPS).zip(flags.chunks_exact(GROUPS)).zip(nonzero);
-    for ((groups, flags), &count) in strips.skip(first) {
+    let flags: &[u32] = &bytemuck::cast_slice(&pieces.flags)[GROUPS * first..];
+    let bytes = &mut pieces.bytes[GROUPS * first..];
+    for ((groups, flags), &count) in bytes.chunks_exact_mut(GROUPS).zip(flags.chunks_exact(GROUPS)).zip(&nonzero[first..]) {
         let from = if at > 0 && at + count + SPILL <= stream.len() {
             stream[at..].as_ptr()
         } else {
