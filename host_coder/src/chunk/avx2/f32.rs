@@ -176,7 +176,7 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
     let mut made = [0; BLOCKS];
     let (mut before, mut all) = (0u32, 0);
     for (block, values) in values.chunks_exact(256).enumerate() {
-        prefetch(values.as_ptr_range().end, 1024);
+        prefetch(values.as_ptr(), 1024);
         let mut short = !habits.long && before <= SHORT && quantize_short(values, lanes, &mut short_codes);
         let mut last = u32::from(bytemuck::cast_slice::<V, u16>(&short_codes)[255]);
         let mut missed = false;
@@ -238,12 +238,9 @@ fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f32]) {
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
     let mut before = zero;
     for ((block, values), planes) in values.chunks_exact_mut(256).enumerate().zip(pieces.planes_in_use::<32>(first)) {
-        prefetch_to_write(values.as_mut_ptr_range().end, 1024);
+        prefetch_to_write(values.as_ptr(), 1024);
         if read_codes::<32, 31>(bytes, block, 32 - planes.leading_zeros() as usize, &mut before, &mut codes) {
-            let (low, high) = values.split_at_mut(128);
-            for ((&codes, low), high) in codes.short.iter().zip(low.as_chunks_mut::<8>().0).zip(high.as_chunks_mut::<8>().0) {
-                [*low, *high] = lengthen(twice_bins(codes)).map(|twice| bytemuck::cast(scale(twice, lanes)));
-            }
+            dequantize_short(&codes.short, lanes, values);
         } else {
             dequantize(&codes.long, lanes, values);
         }
@@ -255,6 +252,15 @@ fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f32]) {
 #[target_feature(enable = "avx2")]
 fn scale(twice: V, lanes: &Lanes) -> Eight {
     _mm256_mul_ps(_mm256_cvtepi32_ps(twice), lanes.eb)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dequantize_short(codes: &ShortCodes, lanes: &Lanes, values: &mut [f32]) {
+    let rows: &mut [[f32; 8]; 32] = values.as_chunks_mut().0.try_into().expect("a block");
+    for i in 0..16 {
+        [rows[i], rows[i + 16]] = lengthen(twice_bins(codes[i])).map(|twice| bytemuck::cast(scale(twice, lanes)));
+    }
 }
 
 #[inline]

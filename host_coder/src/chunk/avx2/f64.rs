@@ -198,7 +198,7 @@ fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
     let mut made = [0; BLOCKS];
     let (mut before, mut all) = (0u64, 0);
     for (block, values) in values.chunks_exact(256).enumerate() {
-        prefetch(values.as_ptr_range().end, 2048);
+        prefetch(values.as_ptr(), 2048);
         let mut short = !habits.long && before <= SHORT.into() && quantize_short(values, lanes, &mut short_codes);
         let mut last = u64::from(bytemuck::cast_slice::<V, u16>(&short_codes)[255]);
         let mut missed = false;
@@ -284,16 +284,13 @@ fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f64]) {
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
     let mut before = 0u64;
     for (block, values) in values.chunks_exact_mut(256).enumerate() {
-        prefetch_to_write(values.as_mut_ptr_range().end, 2048);
+        prefetch_to_write(values.as_ptr(), 2048);
         let [high, low] = [block, BLOCKS + block].map(|i| 32 - in_use[i].leading_zeros() as usize);
         if high == 0 && before <= LIMIT.into() {
             let mut low_before = _mm256_set1_epi32(before as i32);
             let short = read_codes::<64, 63>(&pieces.bytes, block, low, &mut low_before, &mut codes);
             if short {
-                let (low, high) = values.split_at_mut(128);
-                for ((&codes, low), high) in codes.short.iter().zip(low.as_chunks_mut::<8>().0).zip(high.as_chunks_mut::<8>().0) {
-                    [*low, *high] = lengthen(twice_bins(codes)).map(|twice| bytemuck::cast(scale(twice, lanes)));
-                }
+                dequantize_short(&codes.short, lanes, values);
             }
             if short || dequantize(&codes.long, lanes, values) {
                 before = u64::from(_mm256_extract_epi32::<0>(low_before) as u32);
@@ -313,6 +310,15 @@ fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f64]) {
 #[target_feature(enable = "avx2")]
 fn scale(twice: V, lanes: &Lanes) -> Eight {
     doubles(twice).map(|twice| _mm256_mul_pd(twice, lanes.eb))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dequantize_short(codes: &ShortCodes, lanes: &Lanes, values: &mut [f64]) {
+    let rows: &mut [[f64; 8]; 32] = values.as_chunks_mut().0.try_into().expect("a block");
+    for i in 0..16 {
+        [rows[i], rows[i + 16]] = lengthen(twice_bins(codes[i])).map(|twice| bytemuck::cast(scale(twice, lanes)));
+    }
 }
 
 /// Values of codes that have been computed in 32 bits. False: one of these is above [`LIMIT`], so that they may be wrong. Otherwise they

@@ -54,27 +54,39 @@ pub fn differing(a: V, b: V) -> u32 {
     !(_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, b)) as u32)
 }
 
+/// Flags of the bytes that are not 0.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn nonzero(bytes: V) -> u32 {
+    // a sum from 128 on has the highest bit set
+    _mm256_movemask_epi8(_mm256_adds_epu8(bytes, _mm256_set1_epi8(0x7F))) as u32
+}
+
 /// Bytes that encoding looks ahead, and decoding.
 const AHEAD: usize = 2048;
 
-/// Asks for `count` bytes that will be read, some way from `place`, whether there is memory or not.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub fn prefetch<T>(place: *const T, count: usize) {
-    for offset in (0..count).step_by(64) {
-        let place = place.wrapping_byte_add(AHEAD - count + offset);
-        // SAFETY: a prefetch does not fault.
-        unsafe { asm!("prefetcht0 [{0}]", in(reg) place, options(readonly, nostack, preserves_flags)) };
-    }
+macro_rules! prefetch {
+    ($name:ident, $instruction:literal, $about:literal) => {
+        #[doc = $about]
+        /// There need not be memory.
+        #[inline]
+        #[target_feature(enable = "avx2")]
+        pub fn $name<T>(place: *const T, count: usize) {
+            for offset in (0..count).step_by(256) {
+                let place = place.wrapping_byte_add(AHEAD + offset);
+                // SAFETY: a prefetch does not fault.
+                unsafe {
+                    asm!(
+                        concat!($instruction, " [{0}]"),
+                        concat!($instruction, " [{0} + 64]"),
+                        concat!($instruction, " [{0} + 128]"),
+                        concat!($instruction, " [{0} + 192]"),
+                        in(reg) place, options(readonly, nostack, preserves_flags)
+                    );
+                }
+            }
+        }
+    };
 }
-
-/// The same for bytes that will be written.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub fn prefetch_to_write<T>(place: *mut T, count: usize) {
-    for offset in (0..count).step_by(64) {
-        let place = place.wrapping_byte_add(AHEAD - count + offset);
-        // SAFETY: a prefetch does not fault.
-        unsafe { asm!("prefetchw [{0}]", in(reg) place, options(nostack, preserves_flags)) };
-    }
-}
+prefetch!(prefetch, "prefetcht0", "Asks for `count` bytes, some way from `place`, which will be read.");
+prefetch!(prefetch_to_write, "prefetchw", "Asks for `count` bytes, some way from `place`, which will be written.");

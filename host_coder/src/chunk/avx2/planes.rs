@@ -250,7 +250,7 @@ fn store<const W: usize, const LOW: usize, const N: usize, const HALF: bool>(byt
         for (i, &piece) in bytes.iter().enumerate().take(if half { 4 } else { 8 }) {
             let at = (LOW - 8 * n - i) * (512 / W) + block;
             pieces.bytes[at] = piece;
-            pieces.flags_mut()[at] = differing(piece, _mm256_setzero_si256());
+            pieces.flags_mut()[at] = nonzero(piece);
         }
     }
 }

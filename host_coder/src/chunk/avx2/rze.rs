@@ -179,8 +179,7 @@ pub fn eliminate_zeros(pieces: &mut Pieces, levels: &mut Levels, first: usize, o
     let n1 = keep_changes(changes, bytemuck::cast_mut::<V, [u32; 8]>(changes_of_changes), kept_of_changes);
     let mut last = 0;
     let n2 = keep_changes(std::slice::from_ref(changes_of_changes), std::slice::from_mut(&mut last), last_kept);
-    count_nonzero(pieces, first, nonzero);
-    let nonzero_bytes: usize = nonzero[first..].iter().sum();
+    let nonzero_bytes = count_nonzero(pieces, first, nonzero);
     let length = nonzero_bytes + n0 + n1 + n2 + 6;
     if length >= CHUNK_BYTES {
         let (skipped, coded) = out[..CHUNK_BYTES].split_at_mut(first * STRIP);
@@ -201,10 +200,9 @@ pub fn eliminate_zeros(pieces: &mut Pieces, levels: &mut Levels, first: usize, o
 #[inline]
 #[target_feature(enable = "popcnt")]
 fn count_nonzero(pieces: &Pieces, first: usize, nonzero: &mut [usize; STRIPS]) -> usize {
-    let words: &[u64] = bytemuck::cast_slice(&pieces.flags);
+    let words: &[u64] = bytemuck::cast_slice(&pieces.flags[2 * first..]);
     let mut sum = 0;
-    for (count, words) in nonzero.iter_mut().zip(words.as_chunks::<8>().0).skip(first) {
-        let [a, b, c, d, e, f, g, h] = words;
+    for (count, [a, b, c, d, e, f, g, h]) in nonzero[first..].iter_mut().zip(words.as_chunks().0) {
         *count = ones(a) + ones(b) + (ones(c) + ones(d)) + (ones(e) + ones(f) + (ones(g) + ones(h)));
         sum += *count;
     }
