@@ -78,8 +78,8 @@ impl Pieces {
 struct Habits {
     /// Of the last blocks, those in which a nearest bin failed.
     missed: u16,
-    /// In most places of the last block.
-    mostly: bool,
+    /// The last block had raw values in many places.
+    raw: bool,
     /// The last block's codes did not fit 16 bits.
     long: bool,
 }
@@ -169,5 +169,5 @@ fn eliminate<const W: usize>(buffers: &mut Buffers, made: &[usize], planes: usiz
             buffers.pieces.flags_mut()[at] = 0;
         }
     }
-    rze::eliminate_zeros(&mut buffers.pieces, &mut buffers.levels, rze::STRIPS - strips, out)
+    rze::eliminate_zeros(&buffers.pieces, &mut buffers.levels, rze::STRIPS - strips, out)
 }

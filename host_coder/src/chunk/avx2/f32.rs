@@ -83,71 +83,78 @@ fn all_within(distances: Eight, lanes: &Lanes) -> bool {
 
 nearest_bins!(f32);
 
-/// Codes of any eight values, and whether all nearest bins hold.
+/// Codes of any eight values.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn quantize(x: Eight, lanes: &Lanes) -> (V, bool) {
-    let radius = _mm256_set1_ps(4_194_304.0);
-    let holds =
-        |q: Eight, centre: Eight| _mm256_and_ps(within(distances(centre, x), lanes), _mm256_cmp_ps::<_CMP_LT_OQ>(magnitude(q), radius));
+fn quantize(x: Eight, lanes: &Lanes) -> V {
+    let holds = |q: Eight, off: Eight| {
+        _mm256_and_ps(within(magnitude(off), lanes), _mm256_cmp_ps::<_CMP_LT_OQ>(magnitude(q), _mm256_set1_ps(4_194_304.0)))
+    };
     let q = _mm256_cvtepi32_ps(bins(x, lanes));
-    let centre = _mm256_mul_ps(q, lanes.eb2);
-    let nearest = holds(q, centre);
-    let sign = _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(x, centre), _mm256_set1_ps(-0.0));
-    let beside = _mm256_add_ps(q, _mm256_or_ps(_mm256_set1_ps(1.0), sign));
-    let second = holds(beside, _mm256_mul_ps(beside, lanes.eb2));
+    let off = _mm256_sub_ps(x, _mm256_mul_ps(q, lanes.eb2));
+    let nearest = holds(q, off);
+    // towards x; where that is q's very place, neither neighbour holds
+    let beside = _mm256_add_ps(q, _mm256_or_ps(_mm256_set1_ps(1.0), _mm256_and_ps(off, _mm256_set1_ps(-0.0))));
+    let second = holds(beside, _mm256_sub_ps(x, _mm256_mul_ps(beside, lanes.eb2)));
     let code = zigzag(_mm256_cvtps_epi32(_mm256_blendv_ps(beside, q, nearest)));
-    let code = _mm256_blendv_ps(x, _mm256_castsi256_ps(code), _mm256_or_ps(nearest, second));
-    (_mm256_castps_si256(code), _mm256_movemask_ps(nearest) == 0xFF)
+    _mm256_castps_si256(_mm256_blendv_ps(x, _mm256_castsi256_ps(code), _mm256_or_ps(nearest, second)))
 }
 
 /// What [`quantize_any`] met.
 struct Met {
     span: Span,
+    /// A nearest bin fails.
     missed: bool,
-    mostly: bool,
+    /// There are raw values in many places.
+    raw: bool,
 }
 
-/// Codes of any block. With `mostly` the second try is made everywhere, else only for the pairs of rows in which a nearest bin fails.
+/// Lanes in which no code is above `limit`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn upto(codes: V, limit: u32) -> Eight {
+    _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_min_epu32(codes, _mm256_set1_epi32(limit as i32)), codes))
+}
+
+/// Codes of any block. The second try is made for the pairs of rows in which a nearest bin fails; with `RAW`, only where there is a
+/// neighbour that may hold.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,popcnt")]
-fn quantize_any(values: &[f32], lanes: &Lanes, before: u32, mostly: bool, codes: &mut Codes) -> Met {
+fn quantize_any<const RAW: bool>(values: &[f32], lanes: &Lanes, before: u32, codes: &mut Codes) -> Met {
     let mut span = Span::of(before);
     let row = |i: usize| eight(&values[8 * i..]);
-    if mostly {
-        let mut misses = 0;
-        for (i, code) in codes.iter_mut().enumerate() {
-            let held;
-            (*code, held) = quantize(row(i), lanes);
-            span.add(*code);
-            misses += u32::from(!held);
-        }
-        return Met { span, missed: misses > 0, mostly: misses >= 24 };
-    }
-    let mut failed = 0u32;
-    let limit = _mm256_set1_epi32(LIMIT as i32);
+    // a bit for each pair
+    let (mut missed, mut again) = (0u32, 0u32);
     nearest_bins(values, lanes, |i, bins, distances| {
-        let rows = bins.map(|q| zigzag(q));
-        let most = _mm256_max_epu32(rows[0], rows[1]);
-        let near = _mm256_and_ps(within(distances[0], lanes), within(distances[1], lanes));
-        let small = _mm256_cmpeq_epi32(_mm256_max_epu32(most, limit), limit);
-        let held = _mm256_movemask_ps(_mm256_and_ps(near, _mm256_castsi256_ps(small)));
-        failed |= u32::from(held != 0xFF) << i;
-        for (k, &code) in rows.iter().enumerate() {
+        let all = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+        let (mut held, mut in_reach) = (all, _mm256_setzero_ps());
+        for k in 0..2 {
+            let mut code = zigzag(bins[k]);
+            let holds = _mm256_and_ps(within(distances[k], lanes), upto(code, LIMIT));
+            if RAW {
+                // bins up to R have a neighbour below R
+                in_reach = _mm256_or_ps(in_reach, _mm256_andnot_ps(holds, upto(code, LIMIT + 2)));
+                code = _mm256_castps_si256(_mm256_blendv_ps(row(i + 16 * k), _mm256_castsi256_ps(code), holds));
+            }
+            held = _mm256_and_ps(held, holds);
             codes[i + 16 * k] = code;
             span.add(code);
         }
+        let misses = u32::from(_mm256_movemask_ps(held) != 0xFF) << i;
+        missed |= misses;
+        again |= if RAW { u32::from(_mm256_movemask_ps(in_reach) != 0) << i } else { misses };
     });
-    let count = failed.count_ones();
-    while failed != 0 {
-        let i = failed.trailing_zeros() as usize;
-        failed &= failed - 1;
+    let mut raw = if RAW { (missed & !again).count_ones() } else { 0 };
+    while again != 0 {
+        let i = again.trailing_zeros() as usize;
+        again &= again - 1;
         for i in [i, i + 16] {
-            codes[i] = quantize(row(i), lanes).0;
+            codes[i] = quantize(row(i), lanes);
             span.add(codes[i]);
+            raw += u32::from(_mm256_movemask_ps(upto(codes[i], LIMIT)) != 0xFF);
         }
     }
-    Met { span, missed: count > 0, mostly: count >= 12 }
+    Met { span, missed: missed != 0, raw: raw >= 3 }
 }
 
 /// Codes `values` to the start of `out`; see [`Chunked::encode`](super::super::Chunked::encode).
@@ -183,8 +190,9 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
         if !short {
             let near = if habits.expects_misses() { None } else { quantize_near(values, lanes, before, &mut codes) };
             let span = near.unwrap_or_else(|| {
-                let met = quantize_any(values, lanes, before, habits.mostly, &mut codes);
-                (missed, habits.mostly) = (met.missed, met.mostly);
+                let any = if habits.raw { quantize_any::<true> } else { quantize_any::<false> };
+                let met = any(values, lanes, before, &mut codes);
+                (missed, habits.raw) = (met.missed, met.raw);
                 met.span
             });
             habits.long = missed || !span.upto(SHORT);
@@ -236,13 +244,13 @@ fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f32]) {
     let bytes = &pieces.bytes;
     let zero = _mm256_setzero_si256();
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
-    let mut before = zero;
+    let (mut before, mut raw) = (zero, false);
     for ((block, values), planes) in values.chunks_exact_mut(256).enumerate().zip(pieces.planes_in_use::<32>(first)) {
         prefetch_to_write(values.as_ptr(), 1024);
         if read_codes::<32, 31>(bytes, block, 32 - planes.leading_zeros() as usize, &mut before, &mut codes) {
             dequantize_short(&codes.short, lanes, values);
         } else {
-            dequantize(&codes.long, lanes, values);
+            dequantize(&codes.long, lanes, values, &mut raw);
         }
     }
 }
@@ -263,19 +271,25 @@ fn dequantize_short(codes: &ShortCodes, lanes: &Lanes, values: &mut [f32]) {
     }
 }
 
+/// `raw` is whether to expect codes that are not bins, and then whether there are.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f32]) {
+fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f32], raw: &mut bool) {
+    let rows: &mut [[f32; 8]; 32] = values.as_chunks_mut().0.try_into().expect("a block");
     let mut or = _mm256_setzero_si256();
-    let rows: &mut [[f32; 8]] = values.as_chunks_mut().0;
-    for (row, &code) in rows.iter_mut().zip(codes) {
-        or = _mm256_or_si256(or, code);
-        *row = bytemuck::cast(scale(twice_bin(code), lanes));
-    }
-    if or_lanes(or) > LIMIT + 1 {
+    if !*raw {
         for (row, &code) in rows.iter_mut().zip(codes) {
-            let small = _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_srli_epi32::<23>(code), _mm256_setzero_si256()));
-            *row = bytemuck::cast(_mm256_blendv_ps(_mm256_castsi256_ps(code), scale(twice_bin(code), lanes), small));
+            or = _mm256_or_si256(or, code);
+            *row = bytemuck::cast(scale(twice_bin(code), lanes));
         }
+        *raw = or_lanes(or) > LIMIT + 1;
+    }
+    if *raw {
+        for (row, &code) in rows.iter_mut().zip(codes) {
+            or = _mm256_or_si256(or, code);
+            let bin = upto(code, LIMIT + 1);
+            *row = bytemuck::cast(_mm256_blendv_ps(_mm256_castsi256_ps(code), scale(twice_bin(code), lanes), bin));
+        }
+        *raw = or_lanes(or) > LIMIT + 1;
     }
 }

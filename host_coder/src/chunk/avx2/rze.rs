@@ -25,9 +25,8 @@ const SPILL: usize = 32;
 pub struct Levels {
     changes: [V; 8],
     changes_of_changes: V,
-    /// Behind a zero byte (for decoding: the byte before the first) and before room to spill.
+    /// Behind a zero byte, which is before the first, and before room to spill. Decoding only.
     kept: [[u8; 1 + 2048 + SPILL]; 3],
-    kept_bytes: [usize; 3],
     /// Nonzero bytes of the strips.
     nonzero: [usize; STRIPS],
     /// The end of a coded chunk, where groups cannot be read from the stream.
@@ -38,7 +37,7 @@ impl Default for Levels {
     #[inline]
     fn default() -> Self {
         let zero: V = bytemuck::Zeroable::zeroed();
-        Self { changes: [zero; 8], changes_of_changes: zero, kept: [[0; _]; 3], kept_bytes: [0; 3], nonzero: [0; _], tail: [0; _] }
+        Self { changes: [zero; 8], changes_of_changes: zero, kept: [[0; _]; 3], nonzero: [0; _], tail: [0; _] }
     }
 }
 
@@ -148,52 +147,52 @@ unsafe fn compact_dense(group: &V, flags: u32, to: *mut u8) -> *mut u8 {
     }
 }
 
-/// Flags the bytes of `bitmap` that differ from the byte before and appends them to `kept`; gives their count.
+/// Flags the bytes of `bitmap` that differ from the byte before; gives their count.
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
-fn keep_changes(bitmap: &[V], changes: &mut [u32], kept: &mut [u8]) -> usize {
-    assert!(32 * bitmap.len() <= kept.len());
-    let start = kept.as_mut_ptr();
-    let mut to = start;
+fn mark_changes(bitmap: &[V], changes: &mut [u32]) -> usize {
     let mut before = _mm256_setzero_si256();
-    for (group, change) in bitmap.iter().zip(changes) {
-        let across = _mm256_permute2x128_si256::<0x21>(before, *group);
-        *change = differing(*group, _mm256_alignr_epi8::<15>(*group, across));
-        if *change != 0 {
-            // SAFETY: at most 32 bytes for each of the groups before, and `kept` has 32 for each.
-            to = unsafe { compact(group, *change, to) };
-        }
-        before = *group;
+    let mut count = 0;
+    for (&group, change) in bitmap.iter().zip(changes) {
+        let across = _mm256_permute2x128_si256::<0x21>(before, group);
+        *change = differing(group, _mm256_alignr_epi8::<15>(group, across));
+        count += change.count_ones() as usize;
+        before = group;
     }
-    to.addr() - start.addr()
+    count
 }
 
 /// The format's step 5 for planes whose strips before `first` (at most 31) are 0, whatever `pieces` says of these. Gives the table entry.
 #[inline]
 #[target_feature(enable = "avx2,popcnt,bmi1")]
-pub fn eliminate_zeros(pieces: &mut Pieces, levels: &mut Levels, first: usize, out: &mut [u8]) -> u32 {
-    let Levels { changes, changes_of_changes, kept: [kept, kept_of_changes, last_kept], nonzero, .. } = levels;
-    changes.fill(_mm256_setzero_si256());
+pub fn eliminate_zeros(pieces: &Pieces, levels: &mut Levels, first: usize, out: &mut [u8]) -> u32 {
+    let Levels { changes, changes_of_changes, nonzero, .. } = levels;
+    let bitmap = &pieces.flags[2 * first..];
     let changed: &mut [u32] = bytemuck::cast_slice_mut(changes);
-    let n0 = keep_changes(&pieces.flags[2 * first..], &mut changed[2 * first..], kept);
-    let n1 = keep_changes(changes, bytemuck::cast_mut::<V, [u32; 8]>(changes_of_changes), kept_of_changes);
+    changed[..2 * first].fill(0);
+    let mut length = count_nonzero(pieces, first, nonzero) + mark_changes(bitmap, &mut changed[2 * first..]) + 6;
     let mut last = 0;
-    let n2 = keep_changes(std::slice::from_ref(changes_of_changes), std::slice::from_mut(&mut last), last_kept);
-    let nonzero_bytes = count_nonzero(pieces, first, nonzero);
-    let length = nonzero_bytes + n0 + n1 + n2 + 6;
+    // the other levels could only add to that
+    if length < CHUNK_BYTES {
+        length += mark_changes(changes, bytemuck::cast_mut::<V, [u32; 8]>(changes_of_changes));
+        length += mark_changes(std::slice::from_ref(changes_of_changes), std::slice::from_mut(&mut last));
+    }
     if length >= CHUNK_BYTES {
         let (skipped, coded) = out[..CHUNK_BYTES].split_at_mut(first * STRIP);
         skipped.fill(0);
         coded.copy_from_slice(bytemuck::cast_slice(&pieces.bytes[first * GROUPS..]));
         return CHUNK_BYTES as u32 | RAW;
     }
-    compact_strips(pieces, nonzero, first, out);
-    let mut rest = &mut out[nonzero_bytes..length];
-    for part in [&kept[..n0], &kept_of_changes[..n1], &last_kept[..n2], &last.to_le_bytes(), &(CHUNK_BYTES as u16).to_le_bytes()] {
-        let (place, after) = rest.split_at_mut(part.len());
-        place.copy_from_slice(part);
-        rest = after;
+    assert!(out.len() >= length + SPILL);
+    // SAFETY: together they append `length` - 6 bytes, as they were counted; room for as many, and SPILL more, is asserted.
+    unsafe {
+        let to = compact_strips(pieces, nonzero, first, out.as_mut_ptr());
+        let to = compact_groups(bitmap, &bytemuck::cast_slice(changes)[2 * first..], to);
+        let to = compact_groups(changes, bytemuck::cast_slice(std::slice::from_ref(changes_of_changes)), to);
+        compact(changes_of_changes, last, to);
     }
+    out[length - 6..length - 2].copy_from_slice(&last.to_le_bytes());
+    out[length - 2..length].copy_from_slice(&(CHUNK_BYTES as u16).to_le_bytes());
     length as u32
 }
 
@@ -209,43 +208,57 @@ fn count_nonzero(pieces: &Pieces, first: usize, nonzero: &mut [usize; STRIPS]) -
     sum
 }
 
-/// Nonzero bytes of the strips from `first` on, in order.
+/// Appends the nonzero bytes of the strips from `first` on, and gives the new end.
+///
+/// # Safety
+/// There is room for them and SPILL bytes more at `to`.
 #[inline(never)]
 #[target_feature(enable = "avx2,popcnt,bmi1")]
-fn compact_strips(pieces: &Pieces, nonzero: &[usize; STRIPS], first: usize, out: &mut [u8]) {
-    let start = out.as_mut_ptr();
-    let mut to = start;
+unsafe fn compact_strips(pieces: &Pieces, nonzero: &[usize; STRIPS], first: usize, mut to: *mut u8) -> *mut u8 {
     let (bytes, flags) = (&pieces.bytes[GROUPS * first..], &pieces.flags()[GROUPS * first..]);
     for ((groups, flags), &count) in bytes.chunks_exact(GROUPS).zip(flags.chunks_exact(GROUPS)).zip(&nonzero[first..]) {
-        assert!(to.addr() - start.addr() + STRIP + SPILL <= out.len());
-        // SAFETY: asserted.
+        // SAFETY: the caller's.
         to = unsafe { compact_strip(groups, flags, count, to) };
     }
+    to
+}
+
+/// Appends the flagged bytes of groups of which most have none, and gives the new end.
+///
+/// # Safety
+/// There is room for them and SPILL bytes more at `to`.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+unsafe fn compact_groups(groups: &[V], flags: &[u32], mut to: *mut u8) -> *mut u8 {
+    for (group, &flags) in groups.iter().zip(flags) {
+        if flags != 0 {
+            // SAFETY: the caller's.
+            to = unsafe { compact(group, flags, to) };
+        }
+    }
+    to
 }
 
 /// Appends the `count` nonzero bytes of a strip, and gives the new end. One method for all of it, so that its branches are predictable.
 ///
 /// # Safety
-/// `STRIP + SPILL` bytes may be written at `to`.
+/// There is room for them and SPILL bytes more at `to`.
 #[inline]
 #[target_feature(enable = "avx2,popcnt,bmi1")]
 unsafe fn compact_strip(groups: &[V], flags: &[u32], count: usize, mut to: *mut u8) -> *mut u8 {
-    let groups = groups.iter().zip(flags);
     if count == 0 {
         return to;
     }
-    // SAFETY: no group yields more than its 32 bytes, and there is room for those of all and 32 more.
+    // SAFETY: the caller's.
     unsafe {
         if count >= DENSE {
-            for (group, &flags) in groups {
+            for (group, &flags) in groups.iter().zip(flags) {
                 to = if flags.count_ones() >= 31 { compact_dense(group, flags, to) } else { compact(group, flags, to) };
             }
         } else if count < SPARSE {
-            for (group, &flags) in groups.filter(|&(_, &flags)| flags != 0) {
-                to = compact(group, flags, to);
-            }
+            to = compact_groups(groups, flags, to);
         } else {
-            for (group, &flags) in groups {
+            for (group, &flags) in groups.iter().zip(flags) {
                 to = compact(group, flags, to);
             }
         }
