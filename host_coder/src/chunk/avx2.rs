@@ -143,6 +143,19 @@ impl Pieces {
         bytemuck::cast(planes)
     }
 
+    /// Clears the flags, from strip `first` on, of pieces that were not made: of each block, only so many of the last planes were.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn mask_flags<const W: usize>(&mut self, first: usize, made: &[u32; 16]) {
+        let made: [V; 2] = bytemuck::cast(*made);
+        for (strip, flags) in self.flags.as_chunks_mut::<2>().0.iter_mut().enumerate().skip(first) {
+            for (i, flags) in flags.iter_mut().enumerate() {
+                let (blocks, plane) = if W == 32 { (made[i], strip) } else { (made[0], 2 * strip + i) };
+                *flags = _mm256_and_si256(*flags, _mm256_cmpgt_epi32(blocks, _mm256_set1_epi32((W - 1 - plane) as i32)));
+            }
+        }
+    }
+
     /// Makes the strips before `first` 0, as far as the last `planes` planes need it.
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -154,20 +167,14 @@ impl Pieces {
     }
 }
 
-/// Coded bytes of the pieces in `buffers`, of which the planes before the last `planes` in use are not filled; gives the table entry.
+/// Coded bytes of the pieces in `buffers`: the last `planes` planes, of each block those that were made; gives the table entry.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn eliminate<const W: usize>(buffers: &mut Buffers, made: &[usize], planes: usize, out: &mut [u8]) -> u32 {
+fn eliminate<const W: usize>(buffers: &mut Buffers, made: &[u32; 16], planes: usize, out: &mut [u8]) -> u32 {
     if planes == 0 {
         out[..2].copy_from_slice(&(CHUNK_BYTES as u16).to_le_bytes());
         return 2;
     }
-    let strips = (planes * 32).div_ceil(W);
-    for (block, &made) in made.iter().enumerate() {
-        for plane in W - strips * W / 32..W - made.min(planes) {
-            let at = plane * (512 / W) + block;
-            buffers.pieces.bytes[at] = _mm256_setzero_si256();
-            buffers.pieces.flags_mut()[at] = 0;
-        }
-    }
-    rze::eliminate_zeros(&buffers.pieces, &mut buffers.levels, rze::STRIPS - strips, out)
+    let first = (W - planes) * 32 / W;
+    buffers.pieces.mask_flags::<W>(first, made);
+    rze::eliminate_zeros(&buffers.pieces, &mut buffers.levels, first, out)
 }

@@ -126,24 +126,28 @@ fn quantize_any<const RAW: bool>(values: &[f32], lanes: &Lanes, before: u32, cod
     // a bit for each pair
     let (mut missed, mut again) = (0u32, 0u32);
     nearest_bins(values, lanes, |i, bins, distances| {
-        let all = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
-        let (mut held, mut in_reach) = (all, _mm256_setzero_ps());
-        for k in 0..2 {
-            let mut code = zigzag(bins[k]);
-            let holds = _mm256_and_ps(within(distances[k], lanes), upto(code, LIMIT));
-            if RAW {
-                // bins up to R have a neighbour below R
-                in_reach = _mm256_or_ps(in_reach, _mm256_andnot_ps(holds, upto(code, LIMIT + 2)));
-                code = _mm256_castps_si256(_mm256_blendv_ps(row(i + 16 * k), _mm256_castsi256_ps(code), holds));
-            }
-            held = _mm256_and_ps(held, holds);
-            codes[i + 16 * k] = code;
-            span.add(code);
+        let [low, high] = bins.map(|q| zigzag(q));
+        let near = distances.map(|distances| within(distances, lanes));
+        let held;
+        if RAW {
+            // bins up to R have a neighbour below R
+            let holds = [_mm256_and_ps(near[0], upto(low, LIMIT)), _mm256_and_ps(near[1], upto(high, LIMIT))];
+            let in_reach = [_mm256_andnot_ps(holds[0], upto(low, LIMIT + 2)), _mm256_andnot_ps(holds[1], upto(high, LIMIT + 2))];
+            again |= u32::from(_mm256_movemask_ps(_mm256_or_ps(in_reach[0], in_reach[1])) != 0) << i;
+            held = _mm256_and_ps(holds[0], holds[1]);
+            let code = |code, at, holds| _mm256_castps_si256(_mm256_blendv_ps(row(at), _mm256_castsi256_ps(code), holds));
+            (codes[i], codes[i + 16]) = (code(low, i, holds[0]), code(high, i + 16, holds[1]));
+        } else {
+            held = _mm256_and_ps(_mm256_and_ps(near[0], near[1]), upto(_mm256_max_epu32(low, high), LIMIT));
+            (codes[i], codes[i + 16]) = (low, high);
         }
-        let misses = u32::from(_mm256_movemask_ps(held) != 0xFF) << i;
-        missed |= misses;
-        again |= if RAW { u32::from(_mm256_movemask_ps(in_reach) != 0) << i } else { misses };
+        missed |= u32::from(_mm256_movemask_ps(held) != 0xFF) << i;
+        span.add(codes[i]);
+        span.add(codes[i + 16]);
     });
+    if !RAW {
+        again = missed;
+    }
     let mut raw = if RAW { (missed & !again).count_ones() } else { 0 };
     while again != 0 {
         let i = again.trailing_zeros() as usize;
@@ -175,12 +179,12 @@ pub fn encode(values: &[f32], step: &Step<f32>, scratch: &mut Scratch, out: &mut
 
 /// Steps 1 to 4 of the format; gives the number of planes in use, and how many were made of each block.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, [usize; BLOCKS]) {
+fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, [u32; 16]) {
     let Buffers { pieces, habits, .. } = buffers;
     let zero = _mm256_setzero_si256();
     let (mut short_codes, mut short_words) = ([zero; 16], [zero; 16]);
     let (mut codes, mut words) = ([zero; 32], [zero; 32]);
-    let mut made = [0; BLOCKS];
+    let mut made = [0; 16];
     let (mut before, mut all) = (0u32, 0);
     for (block, values) in values.chunks_exact(256).enumerate() {
         prefetch(values.as_ptr(), 1024);

@@ -189,13 +189,13 @@ pub fn encode(values: &[f64], step: &Step<f64>, scratch: &mut Scratch, out: &mut
 
 /// Steps 1 to 4 of the format; gives the number of planes in use, and how many were made of each block.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, [usize; BLOCKS]) {
+fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, [u32; 16]) {
     let Buffers { pieces, habits, .. } = buffers;
     let zero = _mm256_setzero_si256();
     let (mut short_codes, mut short_words) = ([zero; 16], [zero; 16]);
     let (mut codes, mut high, mut words) = ([zero; 32], [zero; 32], [zero; 32]);
     let mut wide_codes = [zero; 64];
-    let mut made = [0; BLOCKS];
+    let mut made = [0; 16];
     let (mut before, mut all) = (0u64, 0);
     for (block, values) in values.chunks_exact(256).enumerate() {
         prefetch(values.as_ptr(), 2048);

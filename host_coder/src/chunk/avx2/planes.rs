@@ -508,7 +508,7 @@ fn add_starts(sums: &ShortCodes, starts: [V; 4], codes: &mut Codes) {
 /// Which planes a block needs: makes them from its codes and gives their number. `or` flags the digits in use.
 #[inline]
 #[target_feature(enable = "avx2,lzcnt")]
-pub fn long_to_planes<const W: usize, const LOW: usize>(words: &Words, or: u32, block: usize, pieces: &mut Pieces) -> usize {
+pub fn long_to_planes<const W: usize, const LOW: usize>(words: &Words, or: u32, block: usize, pieces: &mut Pieces) -> u32 {
     match 32 - or.leading_zeros() {
         0 => 0,
         1..=8 => {
@@ -533,7 +533,7 @@ pub fn long_to_planes<const W: usize, const LOW: usize>(words: &Words, or: u32, 
 /// The same from 16-bit words.
 #[inline]
 #[target_feature(enable = "avx2,lzcnt")]
-pub fn short_to_planes<const W: usize, const LOW: usize>(words: &ShortWords, or: u32, block: usize, pieces: &mut Pieces) -> usize {
+pub fn short_to_planes<const W: usize, const LOW: usize>(words: &ShortWords, or: u32, block: usize, pieces: &mut Pieces) -> u32 {
     match 32 - ((or | or >> 16) & 0xFFFF).leading_zeros() {
         0 => 0,
         1..=8 => {

@@ -94,19 +94,15 @@ macro_rules! nearest_bins {
             let mut now = bins(0);
             let mut next = bins(1);
             let mut around = [centres(now[0], lanes), centres(now[1], lanes)];
-            let mut step = |i: usize, ahead: usize| {
-                let after = bins(ahead);
-                let around_next = [centres(next[0], lanes), centres(next[1], lanes)];
-                put(i, now, [distances(around[0], row(i)), distances(around[1], row(i + 16))]);
-                (now, next, around) = (next, after, around_next);
-            };
             for i in (0..16).step_by(4) {
-                step(i, i + 2);
-                step(i + 1, i + 3);
-                // at the end, something harmless
-                let ahead = if i < 12 { i + 4 } else { i };
-                step(i + 2, ahead);
-                step(i + 3, ahead + 1);
+                // the compiler unrolls this
+                for i in i..i + 4 {
+                    // at the end, something harmless
+                    let after = bins((i + 2) % 16);
+                    let around_next = [centres(next[0], lanes), centres(next[1], lanes)];
+                    put(i, now, [distances(around[0], row(i)), distances(around[1], row(i + 16))]);
+                    (now, next, around) = (next, after, around_next);
+                }
             }
         }
 

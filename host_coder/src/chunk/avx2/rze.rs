@@ -162,7 +162,8 @@ fn mark_changes(bitmap: &[V], changes: &mut [u32]) -> usize {
     count
 }
 
-/// The format's step 5 for planes whose strips before `first` (at most 31) are 0, whatever `pieces` says of these. Gives the table entry.
+/// The format's step 5 for planes whose strips before `first` (at most 31) are 0, as are groups with no flags, whatever `pieces` says of
+/// these. Gives the table entry.
 #[inline]
 #[target_feature(enable = "avx2,popcnt,bmi1")]
 pub fn eliminate_zeros(pieces: &Pieces, levels: &mut Levels, first: usize, out: &mut [u8]) -> u32 {
@@ -180,7 +181,10 @@ pub fn eliminate_zeros(pieces: &Pieces, levels: &mut Levels, first: usize, out: 
     if length >= CHUNK_BYTES {
         let (skipped, coded) = out[..CHUNK_BYTES].split_at_mut(first * STRIP);
         skipped.fill(0);
-        coded.copy_from_slice(bytemuck::cast_slice(&pieces.bytes[first * GROUPS..]));
+        let groups = pieces.bytes.iter().zip(pieces.flags()).skip(first * GROUPS);
+        for ((&group, &flags), coded) in groups.zip(coded.as_chunks_mut::<32>().0) {
+            *coded = bytemuck::cast(if flags == 0 { _mm256_setzero_si256() } else { group });
+        }
         return CHUNK_BYTES as u32 | RAW;
     }
     assert!(out.len() >= length + SPILL);
@@ -215,15 +219,27 @@ fn count_nonzero(pieces: &Pieces, first: usize, nonzero: &mut [usize; STRIPS]) -
 #[inline(never)]
 #[target_feature(enable = "avx2,popcnt,bmi1")]
 unsafe fn compact_strips(pieces: &Pieces, nonzero: &[usize; STRIPS], first: usize, mut to: *mut u8) -> *mut u8 {
-    let (bytes, flags) = (&pieces.bytes[GROUPS * first..], &pieces.flags()[GROUPS * first..]);
-    for ((groups, flags), &count) in bytes.chunks_exact(GROUPS).zip(flags.chunks_exact(GROUPS)).zip(&nonzero[first..]) {
+    let (bytes, flags) = (pieces.bytes.as_chunks().0, pieces.flags.as_chunks().0);
+    for ((groups, flags), &count) in bytes[first..].iter().zip(&flags[first..]).zip(&nonzero[first..]) {
         // SAFETY: the caller's.
         to = unsafe { compact_strip(groups, flags, count, to) };
     }
     to
 }
 
-/// Appends the flagged bytes of groups of which most have none, and gives the new end.
+/// Calls `each` with the places of the groups that have flags.
+#[inline]
+#[target_feature(enable = "avx2,bmi1")]
+fn for_flagged(flags: &[V; 2], mut each: impl FnMut(usize)) {
+    let zero = |flags| _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(flags, _mm256_setzero_si256()))) as u32;
+    let mut flagged = 0xFFFF ^ (zero(flags[0]) | zero(flags[1]) << 8);
+    while flagged != 0 {
+        each(flagged.trailing_zeros() as usize);
+        flagged &= flagged - 1;
+    }
+}
+
+/// Appends the flagged bytes of groups, and gives the new end.
 ///
 /// # Safety
 /// There is room for them and SPILL bytes more at `to`.
@@ -245,10 +261,11 @@ unsafe fn compact_groups(groups: &[V], flags: &[u32], mut to: *mut u8) -> *mut u
 /// There is room for them and SPILL bytes more at `to`.
 #[inline]
 #[target_feature(enable = "avx2,popcnt,bmi1")]
-unsafe fn compact_strip(groups: &[V], flags: &[u32], count: usize, mut to: *mut u8) -> *mut u8 {
+unsafe fn compact_strip(groups: &[V; GROUPS], strip_flags: &[V; 2], count: usize, mut to: *mut u8) -> *mut u8 {
     if count == 0 {
         return to;
     }
+    let flags: &[u32; GROUPS] = bytemuck::cast_ref(strip_flags);
     // SAFETY: the caller's.
     unsafe {
         if count >= DENSE {
@@ -256,7 +273,7 @@ unsafe fn compact_strip(groups: &[V], flags: &[u32], count: usize, mut to: *mut 
                 to = if flags.count_ones() >= 31 { compact_dense(group, flags, to) } else { compact(group, flags, to) };
             }
         } else if count < SPARSE {
-            to = compact_groups(groups, flags, to);
+            for_flagged(strip_flags, |i| to = compact(&groups[i], flags[i], to));
         } else {
             for (group, &flags) in groups.iter().zip(flags) {
                 to = compact(group, flags, to);
@@ -354,9 +371,8 @@ unsafe fn expand_dense(from: *const u8, flags: u32, group: &mut V) -> *const u8 
 #[target_feature(enable = "avx2,popcnt,bmi1")]
 fn expand_strips(coded: Coded<'_>, pieces: &mut Pieces, nonzero: &[usize; STRIPS], first: usize, tail: &mut [u8; 1 + STRIP + SPILL]) {
     let Coded { stream, mut at, .. } = coded;
-    let flags: &[u32] = &bytemuck::cast_slice(&pieces.flags)[GROUPS * first..];
-    let bytes = &mut pieces.bytes[GROUPS * first..];
-    for ((groups, flags), &count) in bytes.chunks_exact_mut(GROUPS).zip(flags.chunks_exact(GROUPS)).zip(&nonzero[first..]) {
+    let (bytes, flags) = (pieces.bytes.as_chunks_mut().0, pieces.flags.as_chunks().0);
+    for ((groups, flags), &count) in bytes[first..].iter_mut().zip(&flags[first..]).zip(&nonzero[first..]) {
         let from = if at > 0 && at + count + SPILL <= stream.len() {
             stream[at..].as_ptr()
         } else {
@@ -375,28 +391,21 @@ fn expand_strips(coded: Coded<'_>, pieces: &mut Pieces, nonzero: &[usize; STRIPS
 /// `count + SPILL` bytes may be read at `from`, and one before it.
 #[inline]
 #[target_feature(enable = "avx2,popcnt,bmi1")]
-unsafe fn expand_strip(groups: &mut [V], flags: &[u32], count: usize, mut from: *const u8) {
-    if count == 0 {
+unsafe fn expand_strip(groups: &mut [V; GROUPS], strip_flags: &[V; 2], count: usize, mut from: *const u8) {
+    if count < SPARSE {
         groups.fill(_mm256_setzero_si256());
-        return;
     }
-    let groups = groups.iter_mut().zip(flags);
+    let flags: &[u32; GROUPS] = bytemuck::cast_ref(strip_flags);
     // SAFETY: the groups take the bytes one after the other, so 32 can be read at the place of each.
     unsafe {
         if count >= DENSE {
-            for (group, &flags) in groups {
+            for (group, &flags) in groups.iter_mut().zip(flags) {
                 from = if flags.count_ones() >= 31 { expand_dense(from, flags, group) } else { expand(from, flags, group) };
             }
         } else if count < SPARSE {
-            for (group, &flags) in groups {
-                if flags != 0 {
-                    from = expand(from, flags, group);
-                } else {
-                    *group = _mm256_setzero_si256();
-                }
-            }
+            for_flagged(strip_flags, |i| from = expand(from, flags[i], &mut groups[i]));
         } else {
-            for (group, &flags) in groups {
+            for (group, &flags) in groups.iter_mut().zip(flags) {
                 from = expand(from, flags, group);
             }
         }
