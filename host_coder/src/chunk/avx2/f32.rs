@@ -126,39 +126,46 @@ fn quantize_any<const RAW: bool>(values: &[f32], lanes: &Lanes, before: u32, cod
     // a bit for each pair
     let (mut missed, mut again) = (0u32, 0u32);
     nearest_bins(values, lanes, |i, bins, distances| {
-        let [low, high] = bins.map(|q| zigzag(q));
+        let pair = bins.map(|q| zigzag(q));
         let near = distances.map(|distances| within(distances, lanes));
         let held;
         if RAW {
+            let holds = [0, 1].map(|k| _mm256_and_ps(near[k], upto(pair[k], LIMIT)));
             // bins up to R have a neighbour below R
-            let holds = [_mm256_and_ps(near[0], upto(low, LIMIT)), _mm256_and_ps(near[1], upto(high, LIMIT))];
-            let in_reach = [_mm256_andnot_ps(holds[0], upto(low, LIMIT + 2)), _mm256_andnot_ps(holds[1], upto(high, LIMIT + 2))];
+            let in_reach = [0, 1].map(|k| _mm256_andnot_ps(holds[k], upto(pair[k], LIMIT + 2)));
             again |= u32::from(_mm256_movemask_ps(_mm256_or_ps(in_reach[0], in_reach[1])) != 0) << i;
             held = _mm256_and_ps(holds[0], holds[1]);
-            let code = |code, at, holds| _mm256_castps_si256(_mm256_blendv_ps(row(at), _mm256_castsi256_ps(code), holds));
-            (codes[i], codes[i + 16]) = (code(low, i, holds[0]), code(high, i + 16, holds[1]));
+            for k in 0..2 {
+                let at = i + 16 * k;
+                codes[at] = _mm256_castps_si256(_mm256_blendv_ps(row(at), _mm256_castsi256_ps(pair[k]), holds[k]));
+                span.add(codes[at]);
+            }
         } else {
-            held = _mm256_and_ps(_mm256_and_ps(near[0], near[1]), upto(_mm256_max_epu32(low, high), LIMIT));
-            (codes[i], codes[i + 16]) = (low, high);
+            held = _mm256_and_ps(near[0], near[1]);
+            for k in 0..2 {
+                codes[i + 16 * k] = pair[k];
+                span.add(pair[k]);
+            }
         }
         missed |= u32::from(_mm256_movemask_ps(held) != 0xFF) << i;
-        span.add(codes[i]);
-        span.add(codes[i + 16]);
     });
     if !RAW {
+        if !span.upto(LIMIT) {
+            // some code is too large, which is not known of a pair
+            return quantize_any::<true>(values, lanes, before, codes);
+        }
         again = missed;
     }
-    let mut raw = if RAW { (missed & !again).count_ones() } else { 0 };
+    let raw = (missed & !again).count_ones();
     while again != 0 {
-        let i = again.trailing_zeros() as usize;
+        let i = again.trailing_zeros() as usize % 16;
         again &= again - 1;
         for i in [i, i + 16] {
             codes[i] = quantize(row(i), lanes);
             span.add(codes[i]);
-            raw += u32::from(_mm256_movemask_ps(upto(codes[i], LIMIT)) != 0xFF);
         }
     }
-    Met { span, missed: missed != 0, raw: raw >= 3 }
+    Met { span, missed: missed != 0, raw: raw > 0 }
 }
 
 /// Codes `values` to the start of `out`; see [`Chunked::encode`](super::super::Chunked::encode).
@@ -190,23 +197,17 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
         prefetch(values.as_ptr(), 1024);
         let mut short = !habits.long && before <= SHORT && quantize_short(values, lanes, &mut short_codes);
         let mut last = u32::from(bytemuck::cast_slice::<V, u16>(&short_codes)[255]);
-        let mut missed = false;
         if !short {
-            let near = if habits.expects_misses() { None } else { quantize_near(values, lanes, before, &mut codes) };
-            let span = near.unwrap_or_else(|| {
-                let any = if habits.raw { quantize_any::<true> } else { quantize_any::<false> };
-                let met = any(values, lanes, before, &mut codes);
-                (missed, habits.raw) = (met.missed, met.raw);
-                met.span
-            });
-            habits.long = missed || !span.upto(SHORT);
+            let any = if habits.raw { quantize_any::<true> } else { quantize_any::<false> };
+            let met = any(values, lanes, before, &mut codes);
+            habits.raw = met.raw;
+            habits.long = met.missed || !met.span.upto(SHORT);
             last = bytemuck::cast_slice::<V, u32>(&codes)[255];
-            short = span.is_short(last);
+            short = met.span.is_short(last);
             if short {
                 shorten(&codes, &mut short_codes);
             }
         }
-        habits.missed = habits.missed << 1 | u16::from(missed);
         let or;
         (made[block], or) = if short {
             let or = short_columns::<32>(&short_codes, before, &mut short_words);
@@ -248,13 +249,15 @@ fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f32]) {
     let bytes = &pieces.bytes;
     let zero = _mm256_setzero_si256();
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
-    let (mut before, mut raw) = (zero, false);
+    let mut before = zero;
     for ((block, values), planes) in values.chunks_exact_mut(256).enumerate().zip(pieces.planes_in_use::<32>(first)) {
         prefetch_to_write(values.as_ptr(), 1024);
-        if read_codes::<32, 31>(bytes, block, 32 - planes.leading_zeros() as usize, &mut before, &mut codes) {
+        let planes = 32 - planes.leading_zeros() as usize;
+        if read_codes::<32, 31>(bytes, block, planes, &mut before, &mut codes) {
             dequantize_short(&codes.short, lanes, values);
         } else {
-            dequantize(&codes.long, lanes, values, &mut raw);
+            // so many planes are hardly for bins
+            dequantize(&codes.long, lanes, values, planes > 24);
         }
     }
 }
@@ -275,25 +278,23 @@ fn dequantize_short(codes: &ShortCodes, lanes: &Lanes, values: &mut [f32]) {
     }
 }
 
-/// `raw` is whether to expect codes that are not bins, and then whether there are.
+/// `raw` is whether to expect codes that are not bins.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f32], raw: &mut bool) {
+fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f32], raw: bool) {
     let rows: &mut [[f32; 8]; 32] = values.as_chunks_mut().0.try_into().expect("a block");
-    let mut or = _mm256_setzero_si256();
-    if !*raw {
+    if !raw {
+        let mut or = _mm256_setzero_si256();
         for (row, &code) in rows.iter_mut().zip(codes) {
             or = _mm256_or_si256(or, code);
             *row = bytemuck::cast(scale(twice_bin(code), lanes));
         }
-        *raw = or_lanes(or) > LIMIT + 1;
-    }
-    if *raw {
-        for (row, &code) in rows.iter_mut().zip(codes) {
-            or = _mm256_or_si256(or, code);
-            let bin = upto(code, LIMIT + 1);
-            *row = bytemuck::cast(_mm256_blendv_ps(_mm256_castsi256_ps(code), scale(twice_bin(code), lanes), bin));
+        if or_lanes(or) <= LIMIT + 1 {
+            return;
         }
-        *raw = or_lanes(or) > LIMIT + 1;
+    }
+    for (row, &code) in rows.iter_mut().zip(codes) {
+        let bin = scale(twice_bin(code), lanes);
+        *row = bytemuck::cast(_mm256_blendv_ps(_mm256_castsi256_ps(code), bin, upto(code, LIMIT + 1)));
     }
 }

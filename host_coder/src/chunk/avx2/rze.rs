@@ -297,9 +297,15 @@ fn take_kept(body: &[u8], end: &mut usize, count: usize, kept: &mut [u8]) -> Opt
 #[target_feature(enable = "avx2,popcnt")]
 fn repeat_kept(changes: &[u8], kept: &[u8], bitmap: &mut [u64]) {
     let mut at = 0;
-    for (&flags, eight) in changes.iter().zip(bitmap) {
-        *eight = _mm_cvtsi128_si64(shuffle(load(&kept[at..]), &REPEAT, flags)) as u64;
-        at += flags.count_ones() as usize;
+    for (flags, eights) in changes.as_chunks::<4>().0.iter().zip(bitmap.as_chunks_mut::<4>().0) {
+        // at most 8 further each time, and 16 bytes are read
+        let kept = &kept[at..][..24 + 16];
+        let mut next = 0;
+        for (&flags, eight) in flags.iter().zip(eights) {
+            *eight = _mm_cvtsi128_si64(shuffle(load(&kept[next..]), &REPEAT, flags)) as u64;
+            next += flags.count_ones() as usize;
+        }
+        at += next;
     }
 }
 
