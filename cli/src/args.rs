@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use pfpl::{Bound, ElementType};
 
+use crate::device::DeviceArgs;
+
 /// Error-bounded compression of float and double fields.
 ///
 /// Every restored value differs from the original by at most the bound, in exact arithmetic; what cannot be binned so (NaN, infinities,
@@ -43,6 +45,8 @@ pub struct Compress {
     #[command(flatten)]
     pub field: FieldArgs,
     #[command(flatten)]
+    pub device: DeviceArgs,
+    #[command(flatten)]
     pub threads: Threads,
     /// Overwrite the output.
     #[arg(long)]
@@ -59,6 +63,8 @@ pub struct Decompress {
     /// Write .npy of this shape, in C order: lengths separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "D,D,…")]
     pub shape: Option<Vec<u64>>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
     #[command(flatten)]
     pub threads: Threads,
     /// Overwrite the output.
@@ -98,6 +104,8 @@ pub struct Bench {
     pub step: StepArgs,
     #[command(flatten)]
     pub field: FieldArgs,
+    #[command(flatten)]
+    pub device: DeviceArgs,
     #[command(flatten)]
     pub threads: Threads,
     /// Print JSON.

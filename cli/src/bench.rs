@@ -19,6 +19,9 @@ struct Report {
     ratio: f64,
     bound: f32,
     field_bytes: usize,
+    /// `cpu`, `cuda` or `hip`.
+    device: &'static str,
+    /// Of the CPU coder; 0 where a GPU was measured.
     threads: usize,
 }
 
@@ -31,8 +34,12 @@ pub fn run(args: &args::Bench) -> anyhow::Result<()> {
     }
     println!("encode  {:8.3} GB/s", report.encode_bytes_per_s / 1e9);
     println!("decode  {:8.3} GB/s", report.decode_bytes_per_s / 1e9);
-    println!("memcpy  {:8.3} GB/s, one thread", report.memcpy_bytes_per_s / 1e9);
+    println!("memcpy  {:8.3} GB/s", report.memcpy_bytes_per_s / 1e9);
     println!("ratio   {:8.3} at bound {:e}", report.ratio, report.bound);
+    match report.threads {
+        0 => println!("device  {}: device memory to device memory", report.device),
+        threads => println!("device  cpu: {threads} threads; memcpy on one"),
+    }
     Ok(())
 }
 
@@ -41,6 +48,20 @@ fn measure<T: Value>(field: &[T], args: &args::Bench) -> anyhow::Result<Report> 
         return Err(crate::usage("an empty field takes no time: give one with values"));
     }
     let bound = args.step.bound(field, || finite_range(field))?;
+    let field_bytes = size_of_val(field);
+    if let Some((device, figures)) = args.device.device.measure(field, bound, RUNS)? {
+        let rate = |seconds| field_bytes as f64 / seconds;
+        return Ok(Report {
+            encode_bytes_per_s: rate(figures.encode_seconds),
+            decode_bytes_per_s: rate(figures.decode_seconds),
+            memcpy_bytes_per_s: rate(figures.copy_seconds),
+            ratio: field_bytes as f64 / figures.stream_bytes as f64,
+            bound: bound.get(),
+            field_bytes,
+            device,
+            threads: 0,
+        });
+    }
     // copied, so that no page of a mapped file is read for the first time while the clock runs
     let field = field.to_vec();
     let mut stream = vec![0; pfpl::max_stream_bytes::<T>(field.len() as u64) as usize];
@@ -63,7 +84,6 @@ fn measure<T: Value>(field: &[T], args: &args::Bench) -> anyhow::Result<Report> 
             Ok(())
         })?;
     }
-    let field_bytes = size_of_val(&field[..]);
     let [encode_bytes_per_s, decode_bytes_per_s, memcpy_bytes_per_s] = seconds.map(|mut seconds| {
         seconds.sort_by(f64::total_cmp);
         field_bytes as f64 / seconds[RUNS / 2]
@@ -75,6 +95,7 @@ fn measure<T: Value>(field: &[T], args: &args::Bench) -> anyhow::Result<Report> 
         ratio: field_bytes as f64 / length as f64,
         bound: bound.get(),
         field_bytes,
+        device: "cpu",
         threads: rayon::current_num_threads(),
     })
 }

@@ -45,7 +45,7 @@ pub fn run(args: &args::Decompress) -> anyhow::Result<()> {
     mapped[..before.len()].copy_from_slice(&before);
     let values = &mut mapped[before.len()..];
     args.threads
-        .run(|| with_element!(header.element, T => decompress::<T>(&stream, values)))?
+        .run(|| with_element!(header.element, T => decompress::<T>(args, &stream, values)))?
         .with_context(|| format!("cannot decompress {name}"))?;
     drop(mapped);
     output.finish(length)
@@ -61,12 +61,16 @@ fn default_output(stream: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-fn decompress<T: Element>(stream: &[u8], field: &mut [u8]) -> Result<(), pfpl::Error> {
+fn decompress<T: Element>(args: &args::Decompress, stream: &[u8], field: &mut [u8]) -> anyhow::Result<()> {
     // no bytes have no alignment either
     let field: &mut [T] = if field.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(field) };
+    if args.device.device.decompress(stream, field)? {
+        return Ok(());
+    }
     let progress = Progress::new("restoring", size_of_val(field) as u64);
     let observe = |values| progress.add((values * size_of::<T>()) as u64);
-    Codec::default().decompress_observed(stream, field, &observe).map(drop)
+    Codec::default().decompress_observed(stream, field, &observe)?;
+    Ok(())
 }
 
 /// The head of a .npy file; its length is a multiple of 64, so the values after it are aligned.

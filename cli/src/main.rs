@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod compress;
 mod decompress;
+mod device;
 mod exact;
 mod input;
 mod inspect;

@@ -286,6 +286,27 @@ fn bench_reports_figures() {
 }
 
 #[test]
+fn devices() {
+    let sandbox = Sandbox::new();
+    sandbox.write("wave.f32", bytes(&wave(50_000)));
+    for device in ["auto", "cpu"] {
+        sandbox.succeed(&format!("compress wave.f32 {device}.pfpl --bound 1e-3 --device {device}"));
+        sandbox.succeed(&format!("decompress {device}.pfpl {device}.f32 --device {device}"));
+    }
+    assert!(fs::read(sandbox.path("auto.pfpl")).unwrap() == fs::read(sandbox.path("cpu.pfpl")).unwrap());
+    assert!(fs::read(sandbox.path("auto.f32")).unwrap() == fs::read(sandbox.path("cpu.f32")).unwrap());
+    for (device, there) in [("cuda", pfpl::cuda::context(0).is_ok()), ("hip", false)] {
+        if there {
+            sandbox.succeed(&format!("compress wave.f32 {device}.pfpl --bound 1e-3 --device {device}"));
+            assert!(fs::read(sandbox.path("cuda.pfpl")).unwrap() == fs::read(sandbox.path("cpu.pfpl")).unwrap());
+        } else {
+            eprintln!("SKIPPED: no {device} device: testing that the command says so");
+            sandbox.fail(&format!("compress wave.f32 none.pfpl --bound 1e-3 --device {device}"), 3, device);
+        }
+    }
+}
+
+#[test]
 fn completions_and_manual() {
     let sandbox = Sandbox::new();
     assert!(sandbox.succeed("completions bash").contains("decompress"));
