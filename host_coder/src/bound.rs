@@ -1,6 +1,16 @@
 use std::fmt;
 
 /// Largest difference allowed between a value and its decoded value: a normal binary32 of at most half the largest.
+///
+/// ```
+/// use pfpl_host::Bound;
+///
+/// let bound = Bound::new(0.1)?;
+/// assert!(f64::from(bound.get()) <= 0.1 && f64::from(bound.get().next_up()) > 0.1);
+/// assert_eq!(Bound::power_of_two(0.1)?.get(), 0.0625);
+/// assert!(Bound::new(0.0).is_err() && Bound::new(f64::NAN).is_err());
+/// # Ok::<(), pfpl_host::BoundError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Bound(f32);
 
@@ -23,9 +33,11 @@ impl Bound {
 
     /// The largest power of two that does not exceed `bound`.
     ///
-    /// With such a step every bin is exact in the field's type, so nothing is kept raw near the field's own precision. It pays for
-    /// fields whose bound is close to the spacing of their values (packed model output, measured temperatures); far from it, the
-    /// smaller step costs up to one bit a value.
+    /// With such a step every bin is exact in the field's type, so nothing is kept raw near the field's own precision. It pays where
+    /// the bound is close to the spacing of the field's values: measured at 10⁻⁵ of the range, the ratio went from 2.9 to 12.1 on packed
+    /// model output and from 1.3 to 2.1 on a temperature. Far from that the smaller step costs up to one bit a value: at worst 4 to 9 %
+    /// of the ratio on other fields. [`crate::estimate`] tells by a sample. (Where the largest values are near 2²² steps, or 2⁵¹ for
+    /// binary64, the smaller step can also put them beyond the largest bin, and they are kept raw.)
     ///
     /// # Errors
     /// As [`Bound::new`].
