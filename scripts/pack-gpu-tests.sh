@@ -23,7 +23,7 @@ cat > "$out/run.sh" <<'RUN'
 # patterns; bench: the device figures, of all rows or of those with a part of their names given; hip: tests and figures of an AMD GPU.
 set -uo pipefail
 cd "$(dirname "$0")"
-export PFPL_REQUIRE_CUDA=1 PFPL_REQUIRE_HIP=1
+export PFPL_REQUIRE_CUDA=1 PFPL_REQUIRE_HIP=1 CUDA_DEVICE_MAX_CONNECTIONS=32
 failed=0
 case ${1:-tests} in
   tests)

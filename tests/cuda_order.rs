@@ -258,24 +258,29 @@ fn streams_and_threads() {
     let spin = Spin::new(&context);
     // each thread feeds two streams; all is queued before anything is waited for
     let barrier = std::sync::Barrier::new(4);
+    let gate = (context.new_stream().unwrap(), Mutex::new(None));
     let base = &context.default_stream().record_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT)).unwrap();
     let times: Vec<(f32, f32)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|thread| {
-                let (context, spin, barrier) = (&context, &spin, &barrier);
+                let (context, spin, barrier, gate) = (&context, &spin, &barrier, &gate);
                 scope.spawn(move || {
                     let streams: Vec<_> = (0..2).map(|_| context.new_stream().unwrap()).collect();
                     let trips: Vec<Vec<_>> =
                         streams.iter().enumerate().map(|(i, s)| Trip::several(s, 25, 150_000, 10 * thread + i as u64)).collect();
                     let mut plans: Vec<_> = streams.iter().map(|stream| plan(stream, Capacity::of::<f64>(150_000))).collect();
                     streams.iter().for_each(|stream| stream.synchronize().unwrap());
-                    barrier.wait();
                     let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+                    if barrier.wait().is_leader() {
+                        // holds all streams back until they are fed
+                        spin.launch(&gate.0, 1, 32, 200_000_000);
+                        *gate.1.lock().unwrap() = Some(gate.0.record_event(flags).unwrap());
+                    }
+                    barrier.wait();
                     let starts: Vec<_> = streams
                         .iter()
                         .map(|stream| {
-                            // holds the stream back until all are fed
-                            spin.launch(stream, 1, 32, 100_000_000);
+                            stream.wait(gate.1.lock().unwrap().as_ref().expect("the leader's event")).unwrap();
                             stream.record_event(flags).unwrap()
                         })
                         .collect();
