@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs the device tests and benches into one folder that runs on a GPU machine with neither Rust nor this repository:
-#   scripts/pack-gpu-tests.sh FOLDER        then there: FOLDER/run.sh tests | patterns | bench [ROW...] | hip
+#   scripts/pack-gpu-tests.sh FOLDER        then there: FOLDER/run.sh tests | patterns | sanitize | bench [ROW...] | hip
 # The machine's C library must be this one's version or later.
 set -euo pipefail
 [ $# -eq 1 ] || { sed -n '2,4p' "$0" >&2; exit 2; }
@@ -13,14 +13,15 @@ build() { # NAME CARGO_ARGUMENTS...: builds one executable and copies it without
   executable=$(cargo "$@" --no-run 2>&1 | tee /dev/stderr | sed -n 's/.*Executable.*(\(.*\))/\1/p')
   strip -o "$out/$name" "$executable"
 }
-for name in cuda_identity cuda_order cuda_memory cuda_patterns hip_device; do
+for name in cuda_identity cuda_order cuda_memory cuda_patterns cuda_sanitize hip_device; do
   build "$name" test --release -p pfpl --test "$name"
 done
 build cuda_bench bench -p pfpl --bench cuda
 cat > "$out/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # tests: every device test, a skip being a failure, with each kernel image (or those named in FLAVOURS); patterns: all binary32
-# patterns; bench: the device figures, of all rows or of those with a part of their names given; hip: tests and figures of an AMD GPU.
+# patterns; sanitize: small calls under compute-sanitizer's tools, and a planted overrun that it must see; bench: the device figures, of
+# all rows or of those with a part of their names given; hip: tests and figures of an AMD GPU.
 set -uo pipefail
 cd "$(dirname "$0")"
 export PFPL_REQUIRE_CUDA=1 PFPL_REQUIRE_HIP=1 CUDA_DEVICE_MAX_CONNECTIONS=32
@@ -28,15 +29,23 @@ failed=0
 case ${1:-tests} in
   tests)
     for flavour in ${FLAVOURS:-sm90 sm80 sm70}; do
-      for name in cuda_identity cuda_order cuda_memory cuda_patterns; do
+      for name in cuda_identity cuda_order cuda_memory cuda_patterns cuda_sanitize; do
         echo "== $name $flavour"
         PFPL_CUDA_FLAVOUR=$flavour "./$name" || failed=1
       done
     done ;;
   patterns) PFPL_PATTERNS=all ./cuda_patterns --nocapture || failed=1 ;;
+  sanitize)
+    for tool in memcheck racecheck initcheck synccheck; do
+      echo "== $tool"
+      compute-sanitizer --tool "$tool" --error-exitcode 9 ./cuda_sanitize --test-threads 1 || failed=1
+    done
+    echo "== a planted overrun"
+    seen=$(compute-sanitizer --tool memcheck ./cuda_sanitize --ignored 2>&1)
+    grep -m 3 "Invalid .*write" <<< "$seen" || failed=1 ;;
   bench) shift; ./cuda_bench "$@" || failed=1 ;;
   hip) ./hip_device --nocapture || failed=1 ;;
-  *) sed -n '2,3p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,4p' "$0" >&2; exit 2 ;;
 esac
 exit $failed
 RUN
