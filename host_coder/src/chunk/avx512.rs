@@ -24,7 +24,8 @@ mod planes;
 mod rze;
 mod vector;
 
-use rze::{Buffers, Planes, Restored};
+use rze::{Buffers, Restored};
+use vector::{Aligned, Line};
 
 /// This processor has every feature that the functions here enable.
 pub fn available() -> bool {
@@ -35,10 +36,24 @@ pub fn available() -> bool {
 }
 
 /// Working memory of a thread.
-#[derive(Default)]
 pub struct Scratch {
     buffers: Box<Buffers>,
+    /// A block's words, in vectors.
+    words: Box<Aligned<[Line; BLOCK / 8]>>,
+    /// Running sums in a block's octets, in vectors.
+    sums: Box<Aligned<[Line; BLOCK / 8]>>,
     guess: Guess,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            buffers: Box::default(),
+            words: Box::new(Aligned([[0; 64]; BLOCK / 8])),
+            sums: Box::new(Aligned([[0; 64]; BLOCK / 8])),
+            guess: Guess::default(),
+        }
+    }
 }
 
 /// What the last blocks were like: how to try the next one. No byte depends on it.
@@ -46,17 +61,8 @@ pub struct Scratch {
 struct Guess {
     /// Differences need more than half a code.
     wide: bool,
-    /// Blocks in which a nearest bin missed, the last one lowest.
-    misses: u16,
-}
-
-/// Why a block's codes cannot be its nearest bins.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Failure {
-    /// Too far from those looked for.
-    Window,
-    /// Bins miss the bound.
-    Bound,
+    /// Nearest bins miss, or are close to the radius, nearly everywhere.
+    misses: bool,
 }
 
 /// Values of a block.
@@ -140,98 +146,144 @@ macro_rules! coder {
                     Self { s, magic: v::set1(MAGIC + shift), error: v::set1(0.0), any: expected, all: expected }
                 }
 
-                /// Bits of the bins plus magic and integer.
+                /// Bits of two vectors of bins plus magic and integer.
                 #[inline]
                 #[target_feature(enable = "avx512f,avx512dq")]
-                fn bits(&mut self, values: &[$value; LANES]) -> __m512i {
-                    let x = v::from_bits(load(values));
-                    let shifted = v::add(v::mul(x, self.s.inv), self.magic);
-                    let p = v::mul(v::sub(shifted, self.magic), self.s.eb2);
-                    self.error = v::range::<0b1011>(self.error, v::sub(x, p));
-                    v::bits(shifted)
+                fn bits(&mut self, values: [&[$value; LANES]; 2]) -> [__m512i; 2] {
+                    let mut bits = [_mm512_setzero_si512(); 2];
+                    for i in 0..2 {
+                        let x = v::from_bits(load(values[i]));
+                        let shifted = v::add(v::mul(x, self.s.inv), self.magic);
+                        let p = v::mul(v::sub(shifted, self.magic), self.s.eb2);
+                        self.error = v::range::<0b1011>(self.error, v::sub(x, p));
+                        bits[i] = v::bits(shifted);
+                    }
+                    self.any = _mm512_ternarylogic_epi64::<0xfe>(self.any, bits[0], bits[1]);
+                    self.all = _mm512_ternarylogic_epi64::<0x80>(self.all, bits[0], bits[1]);
+                    bits
                 }
 
+                /// All bins plus the integer are from 0 to `window` - 1.
                 #[inline]
                 #[target_feature(enable = "avx512f")]
-                fn see(&mut self, a: __m512i, b: __m512i) {
-                    self.any = _mm512_ternarylogic_epi64::<0xfe>(self.any, a, b);
-                    self.all = _mm512_ternarylogic_epi64::<0x80>(self.all, a, b);
-                }
-
-                /// Whether the bins plus the integer are from 0 to `window` - 1, then whether they are within the bound.
-                #[inline]
-                #[target_feature(enable = "avx512f")]
-                fn hold(&self, window: $code) -> Result<(), Failure> {
+                fn within(&self, window: $code) -> bool {
                     let window = $words::set1((window - 1) as _);
                     let expected = $words::set1(MAGIC.to_bits() as _);
-                    // outside the window and different: (a ^ expected) & !window
+                    // (a ^ expected) & !window
                     let differ = _mm512_or_si512(
                         _mm512_ternarylogic_epi64::<0x14>(self.any, expected, window),
                         _mm512_ternarylogic_epi64::<0x14>(self.all, expected, window),
                     );
-                    if _mm512_test_epi64_mask(differ, differ) != 0 {
-                        Err(Failure::Window)
-                    } else if v::cmp::<_CMP_NLE_UQ>(self.error, self.s.eb) != 0 {
-                        Err(Failure::Bound)
-                    } else {
-                        Ok(())
-                    }
+                    _mm512_test_epi64_mask(differ, differ) == 0
+                }
+
+                /// All bins since the last call are within the bound.
+                #[inline]
+                #[target_feature(enable = "avx512f")]
+                fn hold(&mut self) -> bool {
+                    let misses = v::cmp::<_CMP_NLE_UQ>(self.error, self.s.eb);
+                    self.error = v::set1(0.0);
+                    misses == 0
                 }
             }
 
-            /// Codes in halves of a code of a block whose nearest bins all hold and lie close together. Where they do not, the
-            /// codes are not valid.
+            /// Codes in halves of a code of a block that has bins only, and these lie close together. False: it does not, and the codes
+            /// are not valid.
+            ///
+            /// A group of vectors in which some nearest bin misses gets the second try; no bin then fails the window by more than one,
+            /// for which there is room.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-            fn quantize_halves<const FAR: bool>(values: &Values, s: Steps, shift: $value, window: $code, codes: &mut [Line; VECTORS / 2]) -> Result<(), Failure> {
+            fn quantize_halves<const FAR: bool>(values: &Values, s: Steps, shift: $value, window: $code, codes: &mut [Line; VECTORS / 2]) -> bool {
                 let mut nearest = Nearest::new(s, shift);
                 let integer = $halves::set1(shift as i64 as _);
                 let sign = $halves::set1(if shift < 0.0 { 0 } else { -1 });
                 let (first, second) = values.split_at(VECTORS / 2);
-                for ((first, second), codes) in first.iter().zip(second).zip(codes) {
-                    let (low, high) = (nearest.bits(first), nearest.bits(second));
-                    nearest.see(low, high);
-                    let q = $halves::sub($halves::pack(low, high), integer);
-                    let sign = if FAR { sign } else { $halves::sra::<{ WIDTH as u32 / 2 - 1 }>(q) };
-                    store(codes, _mm512_xor_si512($halves::add(q, q), sign));
+                const GROUP: usize = VECTORS / 8;
+                let mut misses = 0_u32;
+                for (group, codes) in codes.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+                    for (i, codes) in codes.iter_mut().enumerate() {
+                        let [low, high] = nearest.bits([&first[GROUP * group + i], &second[GROUP * group + i]]);
+                        let q = $halves::sub($halves::pack(low, high), integer);
+                        let sign = if FAR { sign } else { $halves::sra::<{ WIDTH as u32 / 2 - 1 }>(q) };
+                        store(codes, _mm512_xor_si512($halves::add(q, q), sign));
+                    }
+                    misses |= u32::from(!nearest.hold()) << group;
                 }
-                nearest.hold(window)
+                if !nearest.within(window) {
+                    return false;
+                }
+                while misses != 0 {
+                    let group = misses.trailing_zeros() as usize;
+                    misses &= misses - 1;
+                    for i in GROUP * group..GROUP * (group + 1) {
+                        let ((low, _, low_bins), (high, _, high_bins)) = (codes_of_any(&first[i], s), codes_of_any(&second[i], s));
+                        if low_bins & high_bins != !0 {
+                            return false;
+                        }
+                        store(&mut codes[i], $halves::pack(low, high));
+                    }
+                }
+                true
             }
 
-            /// Codes of a block whose nearest bins all hold. Where they do not, the codes are not valid.
+            /// Codes of a block whose nearest bins are not close to the radius, with the second try for pairs of vectors in which one
+            /// misses. Gives the number of pairs; `None`: some bins are, and the codes are not valid.
             #[target_feature(enable = "avx512f,avx512dq")]
-            fn quantize_nearest(values: &Values, s: Steps, codes: &mut [Line; VECTORS]) -> Result<(), Failure> {
+            fn quantize_nearest(values: &Values, s: Steps, codes: &mut [Line; VECTORS]) -> Option<u32> {
                 const HALF: $value = RADIUS / 2.0;
                 let mut nearest = Nearest::new(s, HALF);
                 let integer = $words::set1((MAGIC + HALF).to_bits() as _);
-                for (values, codes) in values.as_chunks::<2>().0.iter().zip(codes.as_chunks_mut::<2>().0) {
-                    let (a, b) = (nearest.bits(&values[0]), nearest.bits(&values[1]));
-                    nearest.see(a, b);
+                let mut misses = 0_u32;
+                for (pair, (values, codes)) in values.as_chunks::<2>().0.iter().zip(codes.as_chunks_mut::<2>().0).enumerate() {
+                    let [a, b] = nearest.bits(values.each_ref());
                     store(&mut codes[0], zigzag($words::sub(a, integer)));
                     store(&mut codes[1], zigzag($words::sub(b, integer)));
+                    misses |= u32::from(!nearest.hold()) << pair;
                 }
-                nearest.hold(RADIUS as $code)
+                if !nearest.within(RADIUS as $code) {
+                    return None;
+                }
+                let pairs = misses.count_ones();
+                while misses != 0 {
+                    let pair = misses.trailing_zeros() as usize;
+                    misses &= misses - 1;
+                    for i in 2 * pair..2 * pair + 2 {
+                        store(&mut codes[i], codes_of_any(&values[i], s).0);
+                    }
+                }
+                Some(pairs)
             }
 
-            /// Codes of any block, and whether a nearest bin missed.
+            /// Codes of any values, which of their nearest bins hold, and which are bins.
+            #[inline]
             #[target_feature(enable = "avx512f,avx512dq")]
-            fn quantize(values: &Values, s: Steps, codes: &mut [Line; VECTORS]) -> bool {
-                let radius = v::set1(RADIUS);
-                let mut all: v::Mask = !0;
-                for (values, codes) in values.iter().zip(codes) {
-                    let x = v::from_bits(load(values));
-                    let q = v::round::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(v::mul(x, s.inv));
-                    let p = v::mul(q, s.eb2);
-                    let nearest = v::cmp::<_CMP_LE_OQ>(v::abs(v::sub(x, p)), s.eb) & v::cmp::<_CMP_LT_OQ>(v::abs(q), radius);
-                    let side = v::blend(v::cmp::<_CMP_GT_OQ>(x, p), v::set1(-1.0), v::set1(1.0));
-                    let beside = v::add(q, side);
-                    let p = v::mul(beside, s.eb2);
-                    let second = v::cmp::<_CMP_LE_OQ>(v::abs(v::sub(x, p)), s.eb) & v::cmp::<_CMP_LT_OQ>(v::abs(beside), radius);
-                    let bin = zigzag(v::to_int(v::blend(nearest, beside, q)));
-                    store(codes, v::blend_bits(nearest | second, v::bits(x), bin));
-                    all &= nearest;
+            fn codes_of_any(values: &[$value; LANES], s: Steps) -> (__m512i, v::Mask, v::Mask) {
+                let (radius, one, sign) = (v::set1(RADIUS), v::bits(v::set1(1.0)), v::bits(v::set1(-0.0)));
+                let holds = |q, error| v::cmp::<_CMP_LE_OQ>(v::abs(error), s.eb) & v::cmp::<_CMP_LT_OQ>(v::abs(q), radius);
+                let x = v::from_bits(load(values));
+                let q = v::round::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(v::mul(x, s.inv));
+                let error = v::sub(x, v::mul(q, s.eb2));
+                let nearest = holds(q, error);
+                // one with the sign of x - q * eb2, which is not zero where the bin misses
+                let side = v::from_bits(_mm512_ternarylogic_epi64::<0xea>(v::bits(error), sign, one));
+                let beside = v::add(q, side);
+                let bins = nearest | holds(beside, v::sub(x, v::mul(beside, s.eb2)));
+                let bin = zigzag(v::to_int(v::blend(nearest, beside, q)));
+                (v::blend_bits(bins, v::bits(x), bin), nearest, bins)
+            }
+
+            /// Codes of any block, and the number of pairs of vectors in which a nearest bin misses.
+            #[target_feature(enable = "avx512f,avx512dq")]
+            fn quantize(values: &Values, s: Steps, codes: &mut [Line; VECTORS]) -> u32 {
+                let mut misses = 0;
+                for (values, codes) in values.as_chunks::<2>().0.iter().zip(codes.as_chunks_mut::<2>().0) {
+                    let ((a, nearest_a, _), (b, nearest_b, _)) = (codes_of_any(&values[0], s), codes_of_any(&values[1], s));
+                    store(&mut codes[0], a);
+                    store(&mut codes[1], b);
+                    misses += u32::from(nearest_a & nearest_b != !0);
                 }
-                all != !0
+                misses
             }
 
             /// Negabinary differences in place; `before` is the vector before. Gives the bits used.
@@ -303,28 +355,27 @@ macro_rules! coder {
                 s: Steps,
                 /// The code before.
                 last: $code,
-                words: &'a mut Aligned<[Line; VECTORS]>,
+                words: &'a mut [Line; VECTORS],
                 buffers: &'a mut Buffers,
             }
 
             impl Encoder<'_> {
-                /// Makes the lines of a block in halves of codes. Gives the bits that its differences use, beside the planes made.
+                /// Makes the lines of a block in halves of codes, where it can be. Gives the bits that its differences use, and the number
+                /// of planes made; the flags of the others are stale.
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,lzcnt,popcnt")]
-                fn block_of_halves(&mut self, values: &Values, block: usize) -> Result<($code, usize), Failure> {
-                    let words: &mut [Line; VECTORS / 2] = self.words.0.first_chunk_mut().expect("half of the vectors");
+                fn block_of_halves(&mut self, values: &Values, block: usize) -> Option<($code, usize)> {
+                    let words: &mut [Line; VECTORS / 2] = self.words.first_chunk_mut().expect("half of the vectors");
                     let q = values[0][0] * self.step.inv;
                     // a code that all are close to
-                    let close: $code;
-                    if q.abs() < NEAR {
-                        quantize_halves::<false>(values, self.s, NEAR, 2 * NEAR as $code, words)?;
-                        close = 0;
+                    let close = if q.abs() < NEAR {
+                        quantize_halves::<false>(values, self.s, NEAR, 2 * NEAR as $code, words).then_some(0)
                     } else if q.abs() < RADIUS / 2.0 {
                         let q = q as $signed & !1;
-                        quantize_halves::<true>(values, self.s, NEAR / 2.0 - q as $value, NEAR as $code, words)?;
-                        close = (q << 1 ^ q >> (WIDTH - 1)) as $code;
+                        quantize_halves::<true>(values, self.s, NEAR / 2.0 - q as $value, NEAR as $code, words)
+                            .then_some((q << 1 ^ q >> (WIDTH - 1)) as $code)
                     } else {
-                        return Err(Failure::Window);
-                    }
+                        None
+                    }?;
                     let whole = |half: $half| close.wrapping_add(half.wrapping_sub(close as $half) as $half_signed as $code);
                     let halves: &[[$half; 2 * LANES]; VECTORS / 2] = bytemuck::cast_ref(words);
                     let (first, [.., middle, end]) = (halves[0][0], halves[VECTORS / 2 - 1]);
@@ -350,40 +401,31 @@ macro_rules! coder {
                         self.buffers.set_line((WIDTH - 1 - made) * BLOCKS + block, load(&line));
                         made += 1;
                     }
-                    Ok((used, made))
+                    Some((used, made))
                 }
 
                 /// The same of any block.
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,lzcnt,popcnt")]
                 fn block(&mut self, values: &Values, guess: &mut Guess, block: usize) -> ($code, usize) {
-                    let mut quantized = Err(Failure::Bound);
-                    if guess.misses.count_ones() < 6 {
-                        quantized = Err(Failure::Window);
-                        if !guess.wide {
-                            match self.block_of_halves(values, block) {
-                                Ok(made) => {
-                                    guess.misses <<= 1;
-                                    return made;
-                                }
-                                Err(failure) => quantized = Err(failure),
-                            }
-                        }
-                        if quantized == Err(Failure::Window) {
-                            quantized = quantize_nearest(values, self.s, &mut self.words.0);
-                        }
+                    if !guess.misses
+                        && !guess.wide
+                        && let Some(made) = self.block_of_halves(values, block)
+                    {
+                        return made;
                     }
-                    let missed = quantized.is_err() && quantize(values, self.s, &mut self.words.0);
-                    guess.misses = guess.misses << 1 | u16::from(missed);
-                    let codes: &[[$code; LANES]; VECTORS] = bytemuck::cast_ref(&self.words.0);
+                    let nearest = if guess.misses { None } else { quantize_nearest(values, self.s, self.words) };
+                    let misses = nearest.unwrap_or_else(|| quantize(values, self.s, self.words));
+                    guess.misses = misses as usize >= VECTORS * 3 / 8;
+                    let codes: &[[$code; LANES]; VECTORS] = bytemuck::cast_ref(self.words);
                     let [.., last] = codes[VECTORS - 1];
-                    let used = difference(&mut self.words.0, $words::set1(self.last as _));
+                    let used = difference(self.words, $words::set1(self.last as _));
                     self.last = last;
                     guess.wide = used >> (WIDTH / 2) != 0;
                     let nibbles = (WIDTH - used.leading_zeros() as usize).div_ceil(4);
                     let made = match nibbles {
                         0 => 0,
                         $(..=$nibbles => {
-                            put::<$nibbles>(&self.words.0, block, self.buffers);
+                            put::<$nibbles>(self.words, block, self.buffers);
                             $nibbles
                         })*
                         _ => unreachable!("a code has no more"),
@@ -403,19 +445,20 @@ macro_rules! coder {
                         &padded
                     }
                 };
-                let words: &mut Aligned<[Line; VECTORS]> = &mut Aligned([[0; 64]; VECTORS]);
-                let mut encoder = Encoder { step, s: steps(step), last: 0, words, buffers: &mut scratch.buffers };
+                let Scratch { buffers, words, guess, .. } = scratch;
+                let words = words.0.first_chunk_mut().expect("room for a block");
+                let mut encoder = Encoder { step, s: steps(step), last: 0, words, buffers };
                 let (mut used, mut made) = (0, [0; BLOCKS]);
                 for (block, values) in values.as_chunks::<BLOCK>().0.iter().enumerate() {
                     let values = values.as_chunks::<LANES>().0.first_chunk().expect("a block");
                     let bits;
-                    (bits, made[block]) = encoder.block(values, &mut scratch.guess, block);
+                    (bits, made[block]) = encoder.block(values, guess, block);
                     used |= bits;
                 }
                 let first = used.leading_zeros() as usize;
                 for (block, &made) in made.iter().enumerate() {
                     for plane in first..WIDTH - made {
-                        encoder.buffers.set_line(plane * BLOCKS + block, _mm512_setzero_si512());
+                        encoder.buffers.set_zero(plane * BLOCKS + block);
                     }
                 }
                 encoder.buffers.eliminate_zeros(first * BLOCKS, out)
@@ -423,98 +466,108 @@ macro_rules! coder {
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,lzcnt,popcnt")]
             pub fn decode(coded: Coded<'_>, step: &Step<$value>, scratch: &mut Scratch, values: &mut [$value]) -> bool {
-                let Some(restored) = scratch.buffers.restore_zeros(coded, 8 * BLOCKS, (WIDTH - DIGITS) * BLOCKS) else { return false };
-                let s = steps(step);
+                let Scratch { buffers, words, sums, .. } = scratch;
+                let Some(restored) = buffers.restore_zeros(coded, 8 * BLOCKS, (WIDTH - DIGITS) * BLOCKS) else { return false };
+                let words = words.0.first_chunk_mut().expect("room for a block");
+                let mut decoder = Decoder { restored, s: steps(step), sums: &mut sums.0, words };
                 match values.first_chunk_mut() {
-                    Some(values) => restore_chunk(&restored, s, values),
+                    Some(values) => decoder.chunk(values),
                     None => {
                         let mut whole = [0.0; CODES];
-                        restore_chunk(&restored, s, &mut whole);
+                        decoder.chunk(&mut whole);
                         values.copy_from_slice(&whole[..values.len()]);
                     }
                 }
                 true
             }
 
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-            fn restore_chunk(restored: &Restored<'_>, s: Steps, values: &mut [$value; CODES]) {
-                match BYTES - restored.first / (8 * BLOCKS) {
-                    0 => values.fill(0.0),
-                    $($restore_bytes => restore::<$restore_bytes, $restore_halves>(restored, s, values),)*
-                    _ => unreachable!("a code has no more bytes"),
-                }
+            /// A chunk being decoded.
+            struct Decoder<'a> {
+                restored: Restored<'a>,
+                s: Steps,
+                sums: &'a mut [Line; BLOCK / 8],
+                words: &'a mut [Line; VECTORS],
             }
 
-            /// Values of a chunk whose words use `N` bytes; their low halves use `H`.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-            fn restore<const N: usize, const H: usize>(restored: &Restored<'_>, s: Steps, values: &mut [$value; CODES]) {
-                let mut sums = Aligned([[[0; 64]; BYTES]; 8]);
-                let mut words = Aligned([[0; 64]; VECTORS]);
-                let mut carry = _mm512_setzero_si512();
-                for (block, values) in values.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
-                    let values = values.as_chunks_mut::<LANES>().0.first_chunk_mut().expect("a block");
-                    let wide = restored.upper.iter().skip(block).step_by(BLOCKS).any(|&line| line != 0);
-                    if !wide {
-                        let codes = words.0.first_chunk_mut().expect("half of the vectors");
-                        let half_sums = bytemuck::cast_mut::<_, [[[Line; BYTES / 2]; 8]; 2]>(&mut sums.0);
-                        if let Some(last) = codes_of_halves::<H>(restored.planes, block, carry, &mut half_sums[0], codes) {
-                            carry = last;
-                            dequantize_halves(codes, s, values);
-                            continue;
+            impl Decoder<'_> {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+                fn chunk(&mut self, values: &mut [$value; CODES]) {
+                    match BYTES - self.restored.first / (8 * BLOCKS) {
+                        0 => values.fill(0.0),
+                        $($restore_bytes => self.blocks::<$restore_bytes, $restore_halves>(values),)*
+                        _ => unreachable!("a code has no more bytes"),
+                    }
+                }
+
+                /// Values of a chunk whose words use `N` bytes; their low halves use `H`.
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+                fn blocks<const N: usize, const H: usize>(&mut self, values: &mut [$value; CODES]) {
+                    let mut last = _mm512_setzero_si512();
+                    for (block, values) in values.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
+                        let values = values.as_chunks_mut::<LANES>().0.first_chunk_mut().expect("a block");
+                        let wide = self.restored.upper.iter().skip(block).step_by(BLOCKS).any(|&line| line != 0);
+                        if !wide && let Some(code) = self.block_of_halves::<H>(block, last) {
+                            last = code;
+                            dequantize_halves(self.words.first_chunk().expect("half of the vectors"), self.s, values);
+                        } else {
+                            self.block::<N>(block, &mut last);
+                            dequantize(self.words, self.s, values);
                         }
                     }
-                    let octets = codes::octets::<N, WIDTH, BLOCKS>(restored.planes, block);
-                    let totals = codes::$sums::<N, $flip>(&octets, &mut sums.0);
-                    let before = codes::$prefix(totals, &mut carry);
+                }
+
+                /// Codes of any block; `last` is the code before, in every lane, and becomes the block's last.
+                #[inline]
+                #[target_feature(enable = "avx512f,avx512bw")]
+                fn block<const N: usize>(&mut self, block: usize, last: &mut __m512i) {
+                    let sums = self.sums.as_chunks_mut().0.first_chunk_mut().expect("room for 8 sums");
+                    let octets = codes::octets::<N, WIDTH, BLOCKS>(self.restored.planes, block);
+                    let totals = codes::$sums::<N, $flip>(&octets, sums);
+                    let before = codes::$prefix(totals, last);
                     for r in 0..BYTES {
                         let mut c = [_mm512_setzero_si512(); 8];
                         for e in 0..8 {
-                            c[e] = $words::add(load(&sums.0[e][r]), before[r]);
+                            c[e] = $words::add(load(&sums[e][r]), before[r]);
                         }
-                        codes::$order_words(c, r, &mut words.0);
+                        codes::$order_words(c, r, self.words);
                     }
-                    dequantize(&words.0, s, values);
                 }
-            }
 
-            /// Twice the bins of a block with at most [`DIGITS`] planes, where all are bins that halves of codes hold; gives the last code.
-            #[inline]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-            fn codes_of_halves<const H: usize>(
-                planes: &Planes,
-                block: usize,
-                mut carry: __m512i,
-                sums: &mut [[Line; BYTES / 2]; 8],
-                words: &mut [Line; VECTORS / 2],
-            ) -> Option<__m512i> {
-                // an octet's sums are from 8 least to 8 most differences: before it, a code must be so far from the signed halves' ends
-                const MOST: $code = ((1 << DIGITS) - 1) / 3 * 8;
-                let low = $words::set1((MOST as $signed * 2 - (1 << (WIDTH / 2 - 1))) as _);
-                let high = $words::set1(((1 << (WIDTH / 2 - 1)) - 1 - MOST as $signed) as _);
-                let octets = codes::octets::<H, WIDTH, BLOCKS>(planes, block);
-                let totals = codes::$sums_halves::<H, $flip_halves>(&octets, sums);
-                let before = codes::$prefix(codes::$extend(totals), &mut carry);
-                let (mut least, mut most) = (before[0], before[0]);
-                for before in &before[1..] {
-                    (least, most) = ($words::min(least, *before), $words::max(most, *before));
-                }
-                if $words::less(least, low) | $words::less(high, most) != 0 {
-                    return None;
-                }
-                let before = codes::$shorten(before);
-                let (zero, one) = (_mm512_setzero_si512(), $halves::set1(1));
-                let mut any = zero;
-                for r in 0..BYTES / 2 {
-                    let mut c = [zero; 8];
-                    for e in 0..8 {
-                        let code = $halves::add(load(&sums[e][r]), before[r]);
-                        any = _mm512_or_si512(any, code);
-                        c[e] = _mm512_xor_si512(code, $halves::sub(zero, _mm512_and_si512(code, one)));
+                /// Twice the bins of a block with at most [`DIGITS`] planes, where all codes are bins that halves hold; gives the last code.
+                #[inline]
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+                fn block_of_halves<const H: usize>(&mut self, block: usize, mut last: __m512i) -> Option<__m512i> {
+                    let sums = self.sums.as_chunks_mut().0.first_chunk_mut().expect("room for 8 sums");
+                    let words = self.words.first_chunk_mut().expect("half of the vectors");
+                    // an octet's sums are from 8 least to 8 most differences: before it, a code must be so far from the signed halves' ends
+                    const MOST: $code = ((1 << DIGITS) - 1) / 3 * 8;
+                    let low = $words::set1((MOST as $signed * 2 - (1 << (WIDTH / 2 - 1))) as _);
+                    let high = $words::set1(((1 << (WIDTH / 2 - 1)) - 1 - MOST as $signed) as _);
+                    let octets = codes::octets::<H, WIDTH, BLOCKS>(self.restored.planes, block);
+                    let totals = codes::$sums_halves::<H, $flip_halves>(&octets, sums);
+                    let before = codes::$prefix(codes::$extend(totals), &mut last);
+                    let (mut least, mut most) = (before[0], before[0]);
+                    for before in &before[1..] {
+                        (least, most) = ($words::min(least, *before), $words::max(most, *before));
                     }
-                    codes::$order_halves(c, r, words);
+                    if $words::less(least, low) | $words::less(high, most) != 0 {
+                        return None;
+                    }
+                    let before = codes::$shorten(before);
+                    let (zero, one) = (_mm512_setzero_si512(), $halves::set1(1));
+                    let mut any = zero;
+                    for r in 0..BYTES / 2 {
+                        let mut c = [zero; 8];
+                        for e in 0..8 {
+                            let code = $halves::add(load(&sums[e][r]), before[r]);
+                            any = _mm512_or_si512(any, code);
+                            c[e] = _mm512_xor_si512(code, $halves::sub(zero, _mm512_and_si512(code, one)));
+                        }
+                        codes::$order_halves(c, r, words);
+                    }
+                    let sign = $halves::set1(1 << (WIDTH / 2 - 1) as $half_signed);
+                    (_mm512_test_epi64_mask(any, sign) == 0).then_some(last)
                 }
-                let sign = $halves::set1(1 << (WIDTH / 2 - 1) as $half_signed);
-                (_mm512_test_epi64_mask(any, sign) == 0).then_some(carry)
             }
 
             #[inline]

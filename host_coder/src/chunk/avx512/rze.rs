@@ -61,7 +61,8 @@ impl<const N: usize> Flags<N> {
     }
 }
 
-/// Planes of one chunk and the flags of their nonzero bytes, of these flags' changes, and of theirs.
+/// Planes of one chunk and the flags of their nonzero bytes, of these flags' changes, and of theirs. A line without flags may hold
+/// anything.
 pub(super) struct Buffers {
     pub(super) planes: Aligned<Planes>,
     nonzero: Flags<{ 1 + 32 }>,
@@ -101,13 +102,21 @@ impl Buffers {
         self.nonzero.words_mut()[line] = _mm512_test_epi8_mask(bytes, bytes);
     }
 
+    /// Makes a line of the planes zero.
+    #[inline]
+    pub(super) fn set_zero(&mut self, line: usize) {
+        self.nonzero.words_mut()[line] = 0;
+    }
+
     /// Writes the chunk's coded bytes to `out` and gives the table entry. Lines before `first` are zero, whatever the planes hold there.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,avx512vpopcntdq,popcnt")]
     pub(super) fn eliminate_zeros(&mut self, first: usize, out: &mut [u8]) -> u32 {
+        let lead = first / 8;
         self.nonzero.words_mut()[..first].fill(0);
+        self.changed.words_mut()[..lead].fill(0);
         let mut count = _mm512_setzero_si512();
         let mut kept = 0;
-        for line in 0..32 {
+        for line in lead..32 {
             count = _mm512_add_epi64(count, _mm512_popcnt_epi64(self.nonzero.line(line)));
             let changes = self.nonzero.changes(line);
             self.changed.words_mut()[line] = changes;
@@ -127,16 +136,28 @@ impl Buffers {
         }
         let length = count + kept + TAIL;
         if length >= CHUNK_BYTES {
-            let (zero, rest) = out[..CHUNK_BYTES].split_at_mut(64 * first);
-            zero.fill(0);
-            rest.copy_from_slice(self.planes.0[first..].as_flattened());
+            out[..CHUNK_BYTES].copy_from_slice(self.planes.0.as_flattened());
+            for (line, &flags) in out.as_chunks_mut::<64>().0.iter_mut().zip(self.nonzero.words()) {
+                if flags == 0 {
+                    line.fill(0);
+                }
+            }
             return RAW | CHUNK_BYTES as u32;
         }
         let mut writer = Writer { out: out.first_chunk_mut().expect("room for a chunk and the slack"), at: 0 };
-        for line in first..LINES {
-            writer.keep(load(&self.planes.0[line]), self.nonzero.words()[line]);
+        for (lines, flags) in self.planes.0.as_chunks::<8>().0.iter().zip(self.nonzero.words().as_chunks::<8>().0).skip(lead) {
+            let some = _mm512_test_epi64_mask(load(flags), load(flags));
+            if some == 0xff {
+                for line in 0..8 {
+                    writer.keep(load(&lines[line]), flags[line]);
+                }
+            } else {
+                for line in set_bits(some) {
+                    writer.keep(load(&lines[line]), flags[line]);
+                }
+            }
         }
-        for line in 0..32 {
+        for line in lead..32 {
             writer.keep(self.nonzero.line(line), self.changed.words()[line]);
         }
         for line in 0..4 {
@@ -210,6 +231,15 @@ impl Buffers {
         }
         Some(Restored { planes: &self.planes.0, first, upper })
     }
+}
+
+/// Places of the ones, in order.
+fn set_bits(mut mask: u8) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        place
+    })
 }
 
 fn ones(words: &[u64]) -> usize {
