@@ -21,7 +21,13 @@ fn main() {
     println!("cargo::rustc-env=LANES_OBJECTS={}", out.display());
     for (name, source, kernels, width) in compile::UNITS {
         let includes = [root.join("kernels_shared"), root.join(kernels)];
-        let unit = Unit { source: &crate_folder.join(source), includes: &includes, width: *width, object: &out.join(format!("{name}.so")) };
+        let unit = Unit {
+            source: &crate_folder.join(source),
+            includes: &includes,
+            width: *width,
+            options: &[],
+            object: &out.join(format!("{name}.so")),
+        };
         let _ = std::fs::remove_file(unit.object);
         let message = compile::compile(&cxx, &crate_folder.join("cxx"), &unit).err().unwrap_or_default();
         for line in message.lines() {

@@ -12,7 +12,7 @@
 #define PFPL_UNROLL
 #define PFPL_ROLL
 
-#include "../../kernels_shared/format.h"
+#include "format.h"
 
 namespace pfpl {
 

@@ -9,7 +9,7 @@
 #define PFPL_KERNEL(NAME, THREADS, WAVES) LANES_THREADS(NAME, THREADS) static void NAME
 #define PFPL_EXPORT(NAME)
 
-#include "../../kernels_shared/format.h"
+#include "format.h"
 
 namespace pfpl {
 

@@ -20,6 +20,8 @@ pub struct Unit<'a> {
     pub includes: &'a [PathBuf],
     /// Lanes of a warp: 32 or 64.
     pub width: u32,
+    /// More arguments of the compiler.
+    pub options: &'a [&'a str],
     /// Where the object goes.
     pub object: &'a Path,
 }
@@ -55,7 +57,7 @@ pub fn compile(cxx: &[OsString], cxx_folder: &Path, unit: &Unit<'_>) -> Result<(
             ]);
             command.args(["-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"]);
             command.args(sanitize.then_some("-fsanitize=thread,alignment,bounds,shift-exponent"));
-            command.arg(format!("-DLANES_WIDTH={}", unit.width)).arg("-DPFPL_LANES").arg("-I").arg(cxx_folder);
+            command.arg(format!("-DLANES_WIDTH={}", unit.width)).arg("-DPFPL_LANES").args(unit.options).arg("-I").arg(cxx_folder);
             for folder in unit.includes {
                 command.arg("-I").arg(folder);
             }
