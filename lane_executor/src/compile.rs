@@ -55,7 +55,7 @@ pub fn compile(cxx: &[OsString], cxx_folder: &Path, unit: &Unit<'_>) -> Result<(
                 "-fno-exceptions",
                 "-fno-rtti",
             ]);
-            command.args(["-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"]);
+            command.arg("-w");
             command.args(sanitize.then_some("-fsanitize=thread,alignment,bounds,shift-exponent"));
             command.arg(format!("-DLANES_WIDTH={}", unit.width)).arg("-DPFPL_LANES").args(unit.options).arg("-I").arg(cxx_folder);
             for folder in unit.includes {

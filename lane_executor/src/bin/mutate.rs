@@ -219,7 +219,7 @@ fn main() {
                     std::fs::write(scratch.join(&m.file), &m.text).expect("scratch files");
                     let includes = [scratch.join("kernels_shared"), scratch.join(kernels)];
                     let object = scratch.join(format!("{image}.so"));
-                    // only the kernels of one type while nothing more is needed: most changes are caught by then
+                    // only the kernels of one type while nothing more is needed: most changes are caught by then; compiled faster
                     let build = |options: &[&str]| {
                         compile(
                             cxx,
@@ -236,7 +236,7 @@ fn main() {
                             .filter(|t| t.starts_with(prefix))
                             .find_map(|test| fails(executable, image, &object, test).map(|told| format!("caught by {test}: {told}"))),
                     };
-                    let verdict = [(&["-DLANES_F32"][..], "f32"), (&["-DLANES_F64"], "f64"), (&[], "reuse")]
+                    let verdict = [(&["-O1", "-DLANES_F32"][..], "f32"), (&["-O1", "-DLANES_F64"], "f64"), (&["-O1"], "reuse")]
                         .into_iter()
                         .find_map(|(options, prefix)| catch(options, prefix));
                     let verdict = verdict.unwrap_or_else(|| {
