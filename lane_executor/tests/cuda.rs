@@ -2,6 +2,25 @@
 
 mod suite;
 
+use suite::device::Device;
+use suite::fields::field;
+use suite::{bound, encode_and_check};
+
 const IMAGE: &str = "cuda";
 
 suite!();
+
+/// CUDA's words carry 17 bits of the epoch: each call zeroes some of those that it does not use, so that none outlives its tag.
+#[test]
+fn stale_words() {
+    const CHUNKS: usize = 8;
+    let mut device = Device::new(IMAGE, 1, CHUNKS);
+    let long = field::<f32>("noisy", CHUNKS * 4096, 1);
+    let later = 0x12345;
+    device.age(0, |_| later);
+    for seed in 0..CHUNKS as u64 {
+        encode_and_check(&mut device, "noisy", &long[..50], bound(1e-3), seed);
+    }
+    device.set_epoch(later);
+    encode_and_check(&mut device, "noisy", &long, bound(1e-3), 1);
+}

@@ -119,7 +119,6 @@ pub struct Device {
 }
 
 const CONTROL: usize = 4096;
-const EPOCHS: [usize; 2] = [0, 256];
 
 impl Device {
     /// A device with a fresh plan.
@@ -266,22 +265,24 @@ impl Device {
         Ok(results.into_iter().map(|(outcome, field)| (self.outcome(outcome), T::values(self.memory.bytes(field)))).collect())
     }
 
-    /// Sets the count of launches that the encoders' words are told apart by, and makes every chunk word that of an earlier launch.
-    pub fn age(&mut self, epoch: u64, mut earlier: impl FnMut(usize) -> u64) {
-        let chunks = CONTROL + 16 * self.fields;
+    /// Sets the count of launches that the encoders' words are told apart by.
+    pub fn set_epoch(&mut self, epoch: u64) {
         match self.target {
-            Target::Cuda => {
-                self.memory.write(self.state, EPOCHS[0], &(epoch << 32).to_le_bytes());
-                for i in 0..self.chunks {
-                    let tag = (earlier(i) as u32).wrapping_add(1) << 15;
-                    self.memory.write(self.state, chunks + 4 * i, &(tag | 77).to_le_bytes());
+            Target::Cuda => self.memory.write(self.state, 0, &(epoch << 32).to_le_bytes()),
+            Target::Amd => self.memory.write(self.state, 256, &epoch.to_le_bytes()),
+        }
+    }
+
+    /// Sets that count, and makes every chunk word that of an earlier launch.
+    pub fn age(&mut self, epoch: u64, mut earlier: impl FnMut(usize) -> u64) {
+        self.set_epoch(epoch);
+        let words = CONTROL + 16 * self.fields;
+        for i in 0..self.chunks {
+            match self.target {
+                Target::Cuda => {
+                    self.memory.write(self.state, words + 4 * i, &((earlier(i) as u32).wrapping_add(1) << 15 | 77).to_le_bytes())
                 }
-            }
-            Target::Amd => {
-                self.memory.write(self.state, EPOCHS[1], &epoch.to_le_bytes());
-                for i in 0..self.chunks {
-                    self.memory.write(self.state, chunks + 8 * i, &(earlier(i) << 15 | 77).to_le_bytes());
-                }
+                Target::Amd => self.memory.write(self.state, words + 8 * i, &(earlier(i) << 15 | 77).to_le_bytes()),
             }
         }
     }

@@ -48,7 +48,7 @@ fn host<T: Value>(field: &[T], bound: Bound, wide: bool) -> Vec<u8> {
 }
 
 /// Encodes a field with every kernel that can, on schedules from `seed` on, and checks the bytes.
-fn encode_and_check<T: Value>(device: &mut Device, what: &str, values: &[T], bound: Bound, seed: u64) {
+pub fn encode_and_check<T: Value>(device: &mut Device, what: &str, values: &[T], bound: Bound, seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     for (i, &form) in device.target.encoders().iter().enumerate() {
         let seed = seed + i as u64;
