@@ -33,44 +33,98 @@ template <class Value> struct Place {
   static constexpr bool WIDE = Element<Value>::WIDTH == 64;
   static constexpr u32 PLANE_WORDS = CHUNK_WORDS / Element<Value>::WIDTH, PARTNER = WIDE ? 2 : 1;
   u32 even, odd;                                // where plane words go, for j even and odd
+  u32 half_even, half_odd;                      // and where the upper 16 planes of each matrix are zero
   u32 join;                                     // byte selector that exchanges halves with the partner
   u32 low, high;                                // byte selectors of the stage by 8; of 64-bit codes, the lower words' threads hold rows r and r + 8 swapped
+  u32 pack;                                     // the same where the upper 16 planes are zero
 
   PFPL_FN Place(u32 thread, bool decoding) {
-    const bool second = thread & PARTNER;
-    const u32 plane = (WIDE ? (thread & 1) * 32 : 0) + (second ? 16 : 0);
-    const u32 at = swizzle(plane * PLANE_WORDS + (WIDE ? thread >> 2 ^ 1 : thread >> 1));
-    even = at; odd = at ^ 8;
+    const bool second = thread & PARTNER, swapped = WIDE && (thread & 1);
+    const u32 plane = WIDE ? (thread & 1) * 32 : 0, column = WIDE ? thread >> 2 ^ 1 : thread >> 1;
+    even = swizzle((plane + (second ? 16 : 0)) * PLANE_WORDS + column); odd = even ^ 8;
+    half_even = swizzle((plane + (second ? 24 : 16)) * PLANE_WORDS + column); half_odd = half_even ^ 8;
     join = second ? 0x05040100u : 0x03020706u;
-    const bool swapped = WIDE && (thread & 1);
     low = !swapped ? 0x06020400u : decoding ? 0x07030501u : 0x02060004u;
     high = !swapped ? 0x07030501u : decoding ? 0x06020400u : 0x03070105u;
+    pack = swapped ? 0x01050004u : 0x05010400u;
   }
-  // Plane word j (0..15) of this thread: the i-th plane of its 16 with i = 15 - j.  Its bit 10 (or 6) is a source of the swizzle.
+  // Plane word j (0..15) of this thread: the i-th plane of its 16 with i = 15 - j.  Bit 10 (64-bit codes: 6) is a source of the swizzle.
   PFPL_FN u32 word(u32 j) const {
     const u32 i = 15 - j;
     return ((WIDE ? i & 1 : i & 8) ? odd : even) + i * PLANE_WORDS;
   }
+  PFPL_FN u32 half_word(u32 j) const {          // j in 0..7, of 8 planes
+    const u32 i = 7 - j;
+    return ((WIDE && (i & 1)) ? half_odd : half_even) + i * PLANE_WORDS;
+  }
 };
 
 // One stage: of rows i and i + S, the columns that differ in bit S of their number change places.
-template <u32 S> PFPL_FN void stage(u32* r) {
+template <u32 S, u32 ROWS> PFPL_FN void stage(u32* r) {
   constexpr u32 MASK = S == 4 ? 0x0F0F0F0Fu : S == 2 ? 0x33333333u : 0x55555555u;
-  PFPL_UNROLL for (u32 i = 0; i < RUN; i++)
+  PFPL_UNROLL for (u32 i = 0; i < ROWS; i++)
     if (!(i & S)) {
       const u32 a = r[i], b = r[i + S];
       r[i] = select(MASK, a, b << S); r[i + S] = select(MASK, a >> S, b);
     }
 }
-template <class Value> PFPL_FN void stage_8(u32* r, const Place<Value>& place) {
+template <u32 ROWS, class Value> PFPL_FN void join_halves(u32* r, const Place<Value>& place) {
+  PFPL_UNROLL for (u32 i = 0; i < ROWS; i++) r[i] = permute_bytes(r[i], shuffle_xor<Place<Value>::PARTNER>(r[i]), place.join);
+}
+template <class Value> PFPL_FN void exchange_8(u32* r, const Place<Value>& place) {
   PFPL_UNROLL for (u32 i = 0; i < 8; i++) {
     const u32 a = r[i], b = r[i + 8];
     r[i] = permute_bytes(a, b, place.low); r[i + 8] = permute_bytes(a, b, place.high);
   }
 }
-template <class Value> PFPL_FN void join_halves(u32* r, const Place<Value>& place) {
-  PFPL_UNROLL for (u32 i = 0; i < RUN; i++) r[i] = permute_bytes(r[i], shuffle_xor<Place<Value>::PARTNER>(r[i]), place.join);
+// Words -> planes and back.  `half`: the upper 16 planes are zero; then a register holds rows i and i + 8, and 8 plane words come out.
+template <class Value> PFPL_FN void planes_of_words(u32* r, const Place<Value>& place, bool half) {
+  if (half) {
+    PFPL_UNROLL for (u32 i = 0; i < 8; i++) r[i] = permute_bytes(r[i], r[i + 8], place.pack);
+    stage<4, 8>(r); stage<2, 8>(r); stage<1, 8>(r);
+    join_halves<8>(r, place);
+  } else {
+    exchange_8(r, place);
+    stage<4, 16>(r); stage<2, 16>(r); stage<1, 16>(r);
+    join_halves<16>(r, place);
+  }
 }
+template <class Value> PFPL_FN void words_of_planes(u32* r, const Place<Value>& place, bool half) {
+  if (half) {
+    join_halves<8>(r, place);
+    stage<1, 8>(r); stage<2, 8>(r); stage<4, 8>(r);
+    const u32 first = (place.low & 0x01010101u) != 0 ? 0x0C0C0301u : 0x0C0C0200u;        // bytes 0, 2 are row i's, 1, 3 row i + 8's; or swapped
+    PFPL_UNROLL for (u32 i = 0; i < 8; i++) { const u32 v = r[i]; r[i] = permute_bytes(v, 0, first); r[i + 8] = permute_bytes(v, 0, first ^ 0x00000101u); }
+  } else {
+    join_halves<16>(r, place);
+    stage<1, 16>(r); stage<2, 16>(r); stage<4, 16>(r);
+    exchange_8(r, place);
+  }
+}
+
+// The planes in four parts of 4096 bytes, 16 KiB in all: which of them hold a one bit (bit i for part i).  A wave's bytes lie in one part.
+// `r`: the words of all lanes.  Matrices have two parts each of 16 planes (64-bit codes), or one has four of 8.
+constexpr u32 PART_BYTES = CHUNK_BYTES / 4;
+template <class Value> struct Parts {
+  static constexpr u32 UPPER = Element<Value>::WIDTH == 64 ? 0x5 : 0x3;    // the parts of the upper 16 planes
+};
+PFPL_FN u32 parts_of(const u32* r, float) {
+  u32 all = 0;
+  PFPL_UNROLL for (u32 i = 0; i < RUN; i++) all |= r[i];
+  return (any(all >> 24) ? 1 : 0) | (any(all & 0xff0000u) ? 2 : 0) | (any(all & 0xff00u) ? 4 : 0) | (any(all & 0xffu) ? 8 : 0);
+}
+PFPL_FN u32 parts_of(const u32* r, double) {
+  u32 all = 0;
+  PFPL_UNROLL for (u32 i = 0; i < RUN; i++) all |= r[i];
+  const Mask upper = ballot(all >> 16), lower = ballot(all & 0xffffu), even = (Mask)0x5555555555555555ull;
+  return (upper & even ? 1 : 0) | (lower & even ? 2 : 0) | (upper & ~even ? 4 : 0) | (lower & ~even ? 8 : 0);
+}
+PFPL_FN u32 or_all(const u32* all) {
+  u32 v = 0;
+  PFPL_UNROLL for (u32 w = 0; w < WAVES; w++) v |= all[w];
+  return uniform(v);
+}
+PFPL_FN bool has_part(u32 parts, u32 wave) { return parts >> (wave * 4 / WAVES) & 1; }
 
 // ---------------------------------------------------------------- bytes
 // The top bit of each byte: is it nonzero.
@@ -97,12 +151,11 @@ PFPL_FN Spread expansion(u32 flags) {
   for (u32 b = 0; b < 4; b++) selector |= (flags >> b & 1 ? n++ : ZERO_BYTE) << 8 * b;
   return {selector, 8 * n};
 }
-// Offsets into such a table of the eight words that a flag word covers: byte k / 2 of `even` for k even, of `odd` for k odd.
-struct TableOffsets {
-  u32 even, odd;
-  PFPL_FN explicit TableOffsets(u32 flags) : even(flags << 3 & 0x78787878u), odd(flags >> 1 & 0x78787878u) {}
-  PFPL_FN const Spread& entry(const Spread* table, u32 k) const { return *(const Spread*)((const u8*)table + ((k & 1 ? odd : even) >> 8 * (k / 2) & 0xff)); }
-};
+// The entries of the eight words that a flag word covers.
+PFPL_FN void read_entries(const Spread* table, u32 flags, Spread* entries) {
+  const u32 even = opaque(flags << 3 & 0x78787878u), odd = opaque(flags >> 1 & 0x78787878u);       // bytes: offsets into the table
+  PFPL_UNROLL for (u32 k = 0; k < 8; k++) entries[k] = *(const Spread*)((const u8*)table + ((k & 1 ? odd : even) >> 8 * (k / 2) & 0xff));
+}
 
 // ---------------------------------------------------------------- sums over the block
 // `mine` holds this wave's sum and `all` the waves': the sum of the waves before this one, and of all.

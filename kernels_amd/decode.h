@@ -20,7 +20,7 @@ struct DecodeShared {
   u32 runs[32];                                 // by the flags of four bitmap bytes (+ 16: nothing was kept before): byte selector of a running index
   u64 sums[WAVES], totals[WAVES];
   u32 bad[WAVES];                               // where sums has BAD_ENTRY: the first bad entry seen
-  u32 counts[WAVES], counts2[WAVES];
+  u32 counts[WAVES], counts2[WAVES], parts[WAVES];
 };
 
 constexpr u64 BAD_ENTRY = 1ull << 60;           // above every sum of sizes
@@ -304,29 +304,32 @@ template <class Value> PFPL_FN void decode(LaunchPointer launch, FieldPointer<De
         u32 bits = 8 * (e0 + counts.before + sums1 - count);
         PFPL_UNROLL for (u32 g = 0; g < 2; g++)
           if (any(flags[g] != 0)) {
-            const TableOffsets offsets(flags[g]);
+            Spread spread[8];
+            read_entries(s.table, flags[g], spread);
             PFPL_UNROLL for (u32 k = 0; k < 8; k++) {
-              const Spread& spread = offsets.entry(s.table, k);
-              r[8 * g + k] = permute_bytes(word_at(s.words, bits >> 3), 0, spread.selector);
-              bits += spread.bits;
+              r[8 * g + k] = permute_bytes(word_at(s.words, bits >> 3), 0, spread[k].selector);
+              bits += spread[k].bits;
             }
           }
       }
     } else if (good && raw) {
       PFPL_UNROLL for (u32 k = 0; k < RUN; k++) r[k] = word_at(s.words, e0 + 4 * (RUN * thread + k));
     }
+    const u32 own_parts = (raw && good) || any((flags[0] | flags[1]) != 0) ? 1u << (wave * 4 / WAVES) : 0;
+    if (lane == 0) s.parts[wave] = own_parts;
     if (good && !raw && !intact) found = smaller(found, verdict(CORRUPT_CHUNK, (u32)number));
     arrived++;
     barrier();                                  // 3: coded bytes all read
 
-    write_run(s.words, run, r);
+    const bool half = !(or_all(s.parts) & Parts<Value>::UPPER);
+    if (!half || !has_part(Parts<Value>::UPPER, wave)) write_run(s.words, run, r);
     if (more) sum_table();
     barrier();                                  // 4: planes complete
     if (more) request();
 
-    PFPL_UNROLL for (u32 j = 0; j < RUN; j++) r[j] = s.words[place.word(j)];
-    join_halves(r, place);
-    stage<1>(r); stage<2>(r); stage<4>(r); stage_8(r, place);
+    if (half) PFPL_UNROLL for (u32 j = 0; j < 8; j++) r[j] = s.words[place.half_word(j)];
+    else PFPL_UNROLL for (u32 j = 0; j < RUN; j++) r[j] = s.words[place.word(j)];
+    words_of_planes(r, place, half);
     const Code total = sum_words(r, Value(), thread), sums = warp_scan(total);
     if (lane == WAVE - 1) s.totals[wave] = sums;
     barrier();                                  // 5: sums here, planes all read

@@ -1,8 +1,8 @@
 // The encoder: persistent blocks of 256 threads, one chunk at a time, in ticket order.
 //
 // Barriers of a chunk:
-//   values -> shared memory (each wave its own part) -> runs in registers; quantize, difference, transpose
-//   1  values all read       plane words -> shared memory
+//   values -> shared memory (each wave its own part) -> runs in registers; quantize, difference
+//   1  values all read       transpose; plane words -> shared memory
 //   2  planes complete       each thread takes 64 consecutive bytes into registers: flags, counts, the bitmap's own flags
 //   3  counts here           size known -> published; the next chunk's values are requested; nonzero bytes -> shared memory, whole words
 //   4  whole words stored    the bytes at the ends of the runs; meanwhile the sizes of the chunks before this one arrive
@@ -22,7 +22,7 @@ struct EncodeShared {
   u64 sums[WAVES];
   u64 ticket, epoch;
   alignas(8) Mask changed[WAVES];               // level-3 bitmap
-  u32 counts[WAVES], counts3[WAVES];
+  u32 counts[WAVES], counts3[WAVES], parts[WAVES];
 };
 constexpr u32 SIZE_BITS = 15;                   // of a published word; a coded size is 2 .. 16384
 
@@ -56,11 +56,42 @@ template <class Value> PFPL_FN Values<Value> load_values(u64 chunk, u64 left, u3
 }
 
 // ---------------------------------------------------------------- words of a run (FORMAT.md, coding a chunk, steps 1 to 3)
+// Codes of N values, elements 0, 1, .. of `x`: the first try of quantize() for all, two at a time where the machine has packed
+// operations; where it does not hold for some value of the wave, both tries.
+template <u32 N> PFPL_FN void quantize_group(const float* x, const Step<float>& step, u32* codes) {
+  using E = Element<float>;
+  bool missed = false;
+  float bin = 0;
+  PFPL_UNROLL for (u32 e = 0; e < N; e += 2) {
+    const Pair v = {x[e], x[e + 1]}, sum = v * step.inv + E::ROUND, q = sum - E::ROUND, d = v - q * step.eb2;
+    PFPL_UNROLL for (u32 k = 0; k < 2; k++) {
+      missed |= !(magnitude(d[k]) <= step.eb);                             // also where x, and so q, is NaN or infinite
+      bin = larger(bin, magnitude(q[k]));
+      const i32 sign = (i32)bits_of((float)q[k]) >> 31;
+      codes[e + k] = 2 * bits_of((float)sum[k]) - 2 * E::ROUND_BITS ^ (u32)sign;
+    }
+  }
+  if (any(missed | !(bin < E::RADIUS))) PFPL_UNROLL for (u32 e = 0; e < N; e++) codes[e] = quantize(x[e], step);
+}
+template <u32 N> PFPL_FN void quantize_group(const double* x, const Step<double>& step, u64* codes) {
+  using E = Element<double>;
+  bool missed = false;
+  PFPL_UNROLL for (u32 e = 0; e < N; e++) {
+    const double sum = x[e] * step.inv + E::ROUND, q = sum - E::ROUND, d = x[e] - q * step.eb2;
+    missed |= !(magnitude(d) <= step.eb) | !(magnitude(q) < E::RADIUS);
+    const i64 i = (i64)(bits_of(sum) - E::ROUND_BITS);
+    codes[e] = (u64)i << 1 ^ (u64)(i >> 63);
+  }
+  if (any(missed)) PFPL_UNROLL for (u32 e = 0; e < N; e++) codes[e] = quantize(x[e], step);
+}
 // r: the thread's values, then its words as rows of the transpose.
 PFPL_FN void words_of_values(u32* r, float before, const Step<float>& step, u32) {
   using E = Element<float>;
   u32 c[RUN];
-  PFPL_UNROLL for (u32 e = 0; e < RUN; e++) c[e] = quantize(value_of(r[e]), step);
+  PFPL_UNROLL for (u32 g = 0; g < RUN; g += 4) {
+    const float x[4] = {value_of(r[g]), value_of(r[g + 1]), value_of(r[g + 2]), value_of(r[g + 3])};
+    quantize_group<4>(x, step, c + g);
+  }
   u32 previous = lane_before(c[RUN - 1], quantize(before, step));
   PFPL_UNROLL for (u32 e = 0; e < RUN; e++) { r[RUN - 1 - e] = (c[e] - previous + E::NEGABINARY) ^ E::NEGABINARY; previous = c[e]; }
 }
@@ -68,7 +99,10 @@ PFPL_FN void words_of_values(u32* r, float before, const Step<float>& step, u32)
 PFPL_FN void words_of_values(u32* r, double before, const Step<double>& step, u32 thread) {
   using E = Element<double>;
   u64 c[RUN / 2];
-  PFPL_UNROLL for (u32 e = 0; e < RUN / 2; e++) c[e] = quantize(value_of((u64)r[2 * e + 1] << 32 | r[2 * e]), step);
+  PFPL_UNROLL for (u32 g = 0; g < RUN / 2; g += 2) {
+    const double x[2] = {value_of((u64)r[2 * g + 1] << 32 | r[2 * g]), value_of((u64)r[2 * g + 3] << 32 | r[2 * g + 2])};
+    quantize_group<2>(x, step, c + g);
+  }
   const u64 first = quantize(before, step), last = c[RUN / 2 - 1];
   u64 previous = (u64)lane_before((u32)(last >> 32), (u32)(first >> 32)) << 32 | lane_before((u32)last, (u32)first);
   const bool odd = thread & 1;
@@ -85,20 +119,21 @@ PFPL_FN void words_of_values(u32* r, double before, const Step<double>& step, u3
 // Appends flagged bytes at byte `bits / 8` of shared memory.  Whole words are stored as they fill up, by the run that fills them; what a
 // run leaves in its last word is stored by finish(), after a barrier: the run that fills that word has stored zeros there.
 struct Append {
-  u32 start, bits, pending;                     // start in bytes
-  PFPL_FN explicit Append(u32 at) : start(at), bits(8 * at), pending(0) {}
-  PFPL_FN void word(u32* words, u32 v, const Spread& spread) {
-    const u32 bytes = permute_bytes(v, 0, spread.selector), next = bits + spread.bits;
-    pending |= bytes << (bits & 31);
+  u32 start, bits, pending, word_at;            // start and word_at (of the word that is filling up) in bytes
+  PFPL_FN explicit Append(u32 at) : start(at), bits(8 * at), pending(0), word_at(at & ~3u) {}
+  PFPL_FN void word(u8* bytes, u32 v, const Spread& spread) {
+    const u32 front = permute_bytes(v, 0, spread.selector), next = bits + spread.bits;
+    pending |= front << (bits & 31);
     if ((next ^ bits) > 31) {
-      words[bits >> 5] = pending;
-      pending = bytes >> 1 >> (~bits & 31);
+      *(u32*)(bytes + word_at) = pending;
+      word_at += 4;
+      pending = shift_right(front >> 1, ~bits);
     }
     bits = next;
   }
   PFPL_FN void finish(u8* bytes) const {
-    const u32 word = bits >> 5, from = word == start >> 2 ? start & 3 : 0, to = bits >> 3 & 3;
-    PFPL_UNROLL for (u32 b = 0; b < 3; b++) if (b >= from && b < to) bytes[4 * word + b] = (u8)(pending >> 8 * b);
+    const u32 from = word_at == (start & ~3u) ? start & 3 : 0, to = bits >> 3 & 3;
+    PFPL_UNROLL for (u32 b = 0; b < 3; b++) if (b >= from && b < to) bytes[word_at + b] = (u8)(pending >> 8 * b);
   }
 };
 
@@ -213,22 +248,29 @@ template <class Value> PFPL_FN void encode(LaunchPointer launch, FieldPointer<En
     u32 r[RUN];
     read_run(s.words, run, r);
     words_of_values(r, values.before, step, thread);
-    stage_8(r, place); stage<4>(r); stage<2>(r); stage<1>(r);
-    join_halves(r, place);
+    const u32 own_parts = parts_of(r, Value());
+    if (lane == 0) s.parts[wave] = own_parts;
     barrier();                                  // 1: values all read
-    PFPL_UNROLL for (u32 j = 0; j < RUN; j++) s.words[place.word(j)] = r[j];
+    const u32 parts = or_all(s.parts);          // parts of the planes that are not all zero; of the others nothing is read
+    const bool half = !(parts & Parts<Value>::UPPER);
+    planes_of_words(r, place, half);
+    if (half) PFPL_UNROLL for (u32 j = 0; j < 8; j++) s.words[place.half_word(j)] = r[j];
+    else PFPL_UNROLL for (u32 j = 0; j < RUN; j++) s.words[place.word(j)] = r[j];
     if (thread == 0) draw(false);
     barrier();                                  // 2: planes complete
     ticket = uniform(s.ticket);
 
     // Levels 1 to 3: flags of the run's 64 bytes; which of these 8 bitmap bytes differ from the byte before; whether that byte does.
-    read_run(s.words, run, r);
     u64 bitmap_before = 0, byte_before = 0;     // of the 64 bytes before the wave's, and the 8 before those
-    if (wave) {
+    if (wave && has_part(parts, wave - 1)) {
       bitmap_before = flags_before<64>(s.words, wave * WAVE * 64 - 64, lane);
       byte_before = flags_before<8>(s.words, wave * WAVE * 64 - 72, lane);
     }
-    const u32 flags[2] = {flag_word(r), flag_word(r + 8)};
+    u32 flags[2] = {0, 0};
+    if (has_part(parts, wave)) {
+      read_run(s.words, run, r);
+      flags[0] = flag_word(r); flags[1] = flag_word(r + 8);
+    } else PFPL_UNROLL for (u32 k = 0; k < RUN; k++) r[k] = 0;
     const u32 previous = lane_before(flags[1], (u32)(bitmap_before >> 32));
     const u32 kept = flags_of(flags[0] ^ align_bytes(previous, flags[0], 3), flags[1] ^ align_bytes(flags[0], flags[1], 3)) >> 7;
     const bool change = kept != lane_before(kept, changed_bytes(bitmap_before, (u32)byte_before));
@@ -263,10 +305,14 @@ template <class Value> PFPL_FN void encode(LaunchPointer launch, FieldPointer<En
       u8* const bytes = (u8*)s.words;
       PFPL_UNROLL for (u32 g = 0; g < 2; g++)
         if (any(flags[g] != 0)) {
-          const TableOffsets at(flags[g]);
-          PFPL_UNROLL for (u32 k = 0; k < 8; k++) nonzeros.word(s.words, r[8 * g + k], at.entry(s.table, k));
+          Spread spread[8];
+          read_entries(s.table, flags[g], spread);
+          PFPL_UNROLL for (u32 k = 0; k < 8; k++) nonzeros.word(bytes, r[8 * g + k], spread[k]);
         }
-      if (any(kept != 0)) { bitmap.word(s.words, flags[0], s.table[kept & 15]); bitmap.word(s.words, flags[1], s.table[kept >> 4]); }
+      if (any(kept != 0)) {
+        const Spread low = s.table[kept & 15], high = s.table[kept >> 4];
+        bitmap.word(bytes, flags[0], low); bitmap.word(bytes, flags[1], high);
+      }
       if (change) bytes[kept2 + counts3.before + lanes_below(changed)] = (u8)kept;
       if (wave == WAVES - 1) {
         if (nonzero) {

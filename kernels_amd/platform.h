@@ -31,7 +31,7 @@ template <> struct MaskOf<32> { using Type = u32; };
 template <> struct MaskOf<64> { using Type = u64; };
 using Mask = MaskOf<WAVE>::Type;                // one bit a lane
 
-struct alignas(8) Words2 { u32 x, y; };
+typedef float Pair __attribute__((vector_size(8)));
 struct alignas(16) Words4 { u32 x, y, z, w; };
 
 // ---------------------------------------------------------------- the grid
@@ -119,18 +119,20 @@ PFPL_FN u32 warp_scan(u32 v) {                  // inclusive sums
 }
 PFPL_FN u32 row_scan_4(u32 v) { v += dpp::move<dpp::ROW_SHIFT_1>(0, v); return v + dpp::move<dpp::ROW_SHIFT_2>(0, v); }     // inclusive sums, right in the first 4 lanes
 PFPL_FN u32 row_scan_8(u32 v) { v = row_scan_4(v); return v + dpp::move<dpp::ROW_SHIFT_4>(0, v); }                          // in the first 8
+// What a row mask does to the carry of the lanes it disables is not documented, so masked moves are kept out of the additions (kept()).
+PFPL_FN u32 kept(u32 v) { asm volatile("" : "+v"(v)); return v; }
 PFPL_FN u64 warp_scan(u64 v) {
-  auto add = [&](u32 low, u32 high) { v += (u64)high << 32 | low; };
+  const auto add = [&](u32 low, u32 high) { v += (u64)high << 32 | low; };
   add(dpp::move<dpp::ROW_SHIFT_1>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_1>(0, (u32)(v >> 32)));
   add(dpp::move<dpp::ROW_SHIFT_2>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_2>(0, (u32)(v >> 32)));
   add(dpp::move<dpp::ROW_SHIFT_4>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_4>(0, (u32)(v >> 32)));
   add(dpp::move<dpp::ROW_SHIFT_8>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_8>(0, (u32)(v >> 32)));
 #ifdef __GFX9__
-  add(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)v), dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)(v >> 32)));
-  add(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)v), dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)(v >> 32)));
+  add(kept(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)v)), kept(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)(v >> 32))));
+  add(kept(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)v)), kept(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)(v >> 32))));
 #else
-  add(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)v)), dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)(v >> 32))));
-  if (WAVE == 64 && lane_index() >= 32) { const u32 low = lane_value((u32)v, 31), high = lane_value((u32)(v >> 32), 31); add(low, high); }
+  add(kept(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)v))), kept(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)(v >> 32)))));
+  if (WAVE == 64) { const u32 low = lane_value((u32)v, 31), high = lane_value((u32)(v >> 32), 31), upper = lane_index() < 32 ? 0 : ~0u; add(low & upper, high & upper); }
 #endif
   return v;
 }
@@ -140,6 +142,7 @@ PFPL_FN u64 warp_scan(u64 v) {
 PFPL_FN u32 permute_bytes(u32 low, u32 high, u32 selector) { return __builtin_amdgcn_perm(high, low, selector); }
 PFPL_FN u32 select(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }            // v_bfi_b32
 PFPL_FN u32 align_bytes(u32 low, u32 high, u32 by) { return __builtin_amdgcn_alignbyte(high, low, by); }     // low word of high:low >> 8 (by & 3)
+PFPL_FN u32 shift_right(u32 v, u32 by) { return __builtin_amdgcn_alignbit(0, v, by); }     // v >> (by & 31)
 PFPL_FN u32 popcount(u32 v) { return __builtin_popcount(v); }
 PFPL_FN u32 popcount(u64 v) { return __builtin_popcountll(v); }
 PFPL_FN u32 lowest_bit(u32 v) { return __builtin_ctz(v); }                                 // v != 0
@@ -153,6 +156,7 @@ PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) {
   return c;
 #endif
 }
+PFPL_FN float larger(float a, float b) { return __builtin_fmaxf(a, b); }                   // of numbers: NaN loses
 // v itself, in a way that keeps what is computed from it from being hoisted or merged.
 PFPL_FN u32 opaque(u32 v) { asm volatile("" : "+v"(v)); return v; }
 

@@ -2,8 +2,8 @@
 // The encoder: persistent blocks of 256 threads, one chunk at a time, in ticket order.
 //
 // Barriers of a chunk:
-//   values -> shared memory (each wave its own part) -> runs in registers; quantize, difference, transpose
-//   1  values all read       plane words -> shared memory
+//   values -> shared memory (each wave its own part) -> runs in registers; quantize, difference
+//   1  values all read       transpose; plane words -> shared memory
 //   2  planes complete       each thread takes 64 consecutive bytes into registers: flags, counts, the bitmap's own flags
 //   3  counts here           size known -> published; the next chunk's values are requested; nonzero bytes -> shared memory, whole words
 //   4  whole words stored    the bytes at the ends of the runs; meanwhile the sizes of the chunks before this one arrive
@@ -222,7 +222,7 @@ template <> struct MaskOf<32> { using Type = u32; };
 template <> struct MaskOf<64> { using Type = u64; };
 using Mask = MaskOf<WAVE>::Type;                // one bit a lane
 
-struct alignas(8) Words2 { u32 x, y; };
+typedef float Pair __attribute__((vector_size(8)));
 struct alignas(16) Words4 { u32 x, y, z, w; };
 
 // ---------------------------------------------------------------- the grid
@@ -310,18 +310,20 @@ PFPL_FN u32 warp_scan(u32 v) {                  // inclusive sums
 }
 PFPL_FN u32 row_scan_4(u32 v) { v += dpp::move<dpp::ROW_SHIFT_1>(0, v); return v + dpp::move<dpp::ROW_SHIFT_2>(0, v); }     // inclusive sums, right in the first 4 lanes
 PFPL_FN u32 row_scan_8(u32 v) { v = row_scan_4(v); return v + dpp::move<dpp::ROW_SHIFT_4>(0, v); }                          // in the first 8
+// What a row mask does to the carry of the lanes it disables is not documented, so masked moves are kept out of the additions (kept()).
+PFPL_FN u32 kept(u32 v) { asm volatile("" : "+v"(v)); return v; }
 PFPL_FN u64 warp_scan(u64 v) {
-  auto add = [&](u32 low, u32 high) { v += (u64)high << 32 | low; };
+  const auto add = [&](u32 low, u32 high) { v += (u64)high << 32 | low; };
   add(dpp::move<dpp::ROW_SHIFT_1>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_1>(0, (u32)(v >> 32)));
   add(dpp::move<dpp::ROW_SHIFT_2>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_2>(0, (u32)(v >> 32)));
   add(dpp::move<dpp::ROW_SHIFT_4>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_4>(0, (u32)(v >> 32)));
   add(dpp::move<dpp::ROW_SHIFT_8>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_8>(0, (u32)(v >> 32)));
 #ifdef __GFX9__
-  add(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)v), dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)(v >> 32)));
-  add(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)v), dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)(v >> 32)));
+  add(kept(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)v)), kept(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)(v >> 32))));
+  add(kept(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)v)), kept(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)(v >> 32))));
 #else
-  add(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)v)), dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)(v >> 32))));
-  if (WAVE == 64 && lane_index() >= 32) { const u32 low = lane_value((u32)v, 31), high = lane_value((u32)(v >> 32), 31); add(low, high); }
+  add(kept(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)v))), kept(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)(v >> 32)))));
+  if (WAVE == 64) { const u32 low = lane_value((u32)v, 31), high = lane_value((u32)(v >> 32), 31), upper = lane_index() < 32 ? 0 : ~0u; add(low & upper, high & upper); }
 #endif
   return v;
 }
@@ -331,6 +333,7 @@ PFPL_FN u64 warp_scan(u64 v) {
 PFPL_FN u32 permute_bytes(u32 low, u32 high, u32 selector) { return __builtin_amdgcn_perm(high, low, selector); }
 PFPL_FN u32 select(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }            // v_bfi_b32
 PFPL_FN u32 align_bytes(u32 low, u32 high, u32 by) { return __builtin_amdgcn_alignbyte(high, low, by); }     // low word of high:low >> 8 (by & 3)
+PFPL_FN u32 shift_right(u32 v, u32 by) { return __builtin_amdgcn_alignbit(0, v, by); }     // v >> (by & 31)
 PFPL_FN u32 popcount(u32 v) { return __builtin_popcount(v); }
 PFPL_FN u32 popcount(u64 v) { return __builtin_popcountll(v); }
 PFPL_FN u32 lowest_bit(u32 v) { return __builtin_ctz(v); }                                 // v != 0
@@ -344,6 +347,7 @@ PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) {
   return c;
 #endif
 }
+PFPL_FN float larger(float a, float b) { return __builtin_fmaxf(a, b); }                   // of numbers: NaN loses
 // v itself, in a way that keeps what is computed from it from being hoisted or merged.
 PFPL_FN u32 opaque(u32 v) { asm volatile("" : "+v"(v)); return v; }
 
@@ -399,44 +403,98 @@ template <class Value> struct Place {
   static constexpr bool WIDE = Element<Value>::WIDTH == 64;
   static constexpr u32 PLANE_WORDS = CHUNK_WORDS / Element<Value>::WIDTH, PARTNER = WIDE ? 2 : 1;
   u32 even, odd;                                // where plane words go, for j even and odd
+  u32 half_even, half_odd;                      // and where the upper 16 planes of each matrix are zero
   u32 join;                                     // byte selector that exchanges halves with the partner
   u32 low, high;                                // byte selectors of the stage by 8; of 64-bit codes, the lower words' threads hold rows r and r + 8 swapped
+  u32 pack;                                     // the same where the upper 16 planes are zero
 
   PFPL_FN Place(u32 thread, bool decoding) {
-    const bool second = thread & PARTNER;
-    const u32 plane = (WIDE ? (thread & 1) * 32 : 0) + (second ? 16 : 0);
-    const u32 at = swizzle(plane * PLANE_WORDS + (WIDE ? thread >> 2 ^ 1 : thread >> 1));
-    even = at; odd = at ^ 8;
+    const bool second = thread & PARTNER, swapped = WIDE && (thread & 1);
+    const u32 plane = WIDE ? (thread & 1) * 32 : 0, column = WIDE ? thread >> 2 ^ 1 : thread >> 1;
+    even = swizzle((plane + (second ? 16 : 0)) * PLANE_WORDS + column); odd = even ^ 8;
+    half_even = swizzle((plane + (second ? 24 : 16)) * PLANE_WORDS + column); half_odd = half_even ^ 8;
     join = second ? 0x05040100u : 0x03020706u;
-    const bool swapped = WIDE && (thread & 1);
     low = !swapped ? 0x06020400u : decoding ? 0x07030501u : 0x02060004u;
     high = !swapped ? 0x07030501u : decoding ? 0x06020400u : 0x03070105u;
+    pack = swapped ? 0x01050004u : 0x05010400u;
   }
-  // Plane word j (0..15) of this thread: the i-th plane of its 16 with i = 15 - j.  Its bit 10 (or 6) is a source of the swizzle.
+  // Plane word j (0..15) of this thread: the i-th plane of its 16 with i = 15 - j.  Bit 10 (64-bit codes: 6) is a source of the swizzle.
   PFPL_FN u32 word(u32 j) const {
     const u32 i = 15 - j;
     return ((WIDE ? i & 1 : i & 8) ? odd : even) + i * PLANE_WORDS;
   }
+  PFPL_FN u32 half_word(u32 j) const {          // j in 0..7, of 8 planes
+    const u32 i = 7 - j;
+    return ((WIDE && (i & 1)) ? half_odd : half_even) + i * PLANE_WORDS;
+  }
 };
 
 // One stage: of rows i and i + S, the columns that differ in bit S of their number change places.
-template <u32 S> PFPL_FN void stage(u32* r) {
+template <u32 S, u32 ROWS> PFPL_FN void stage(u32* r) {
   constexpr u32 MASK = S == 4 ? 0x0F0F0F0Fu : S == 2 ? 0x33333333u : 0x55555555u;
-  PFPL_UNROLL for (u32 i = 0; i < RUN; i++)
+  PFPL_UNROLL for (u32 i = 0; i < ROWS; i++)
     if (!(i & S)) {
       const u32 a = r[i], b = r[i + S];
       r[i] = select(MASK, a, b << S); r[i + S] = select(MASK, a >> S, b);
     }
 }
-template <class Value> PFPL_FN void stage_8(u32* r, const Place<Value>& place) {
+template <u32 ROWS, class Value> PFPL_FN void join_halves(u32* r, const Place<Value>& place) {
+  PFPL_UNROLL for (u32 i = 0; i < ROWS; i++) r[i] = permute_bytes(r[i], shuffle_xor<Place<Value>::PARTNER>(r[i]), place.join);
+}
+template <class Value> PFPL_FN void exchange_8(u32* r, const Place<Value>& place) {
   PFPL_UNROLL for (u32 i = 0; i < 8; i++) {
     const u32 a = r[i], b = r[i + 8];
     r[i] = permute_bytes(a, b, place.low); r[i + 8] = permute_bytes(a, b, place.high);
   }
 }
-template <class Value> PFPL_FN void join_halves(u32* r, const Place<Value>& place) {
-  PFPL_UNROLL for (u32 i = 0; i < RUN; i++) r[i] = permute_bytes(r[i], shuffle_xor<Place<Value>::PARTNER>(r[i]), place.join);
+// Words -> planes and back.  `half`: the upper 16 planes are zero; then a register holds rows i and i + 8, and 8 plane words come out.
+template <class Value> PFPL_FN void planes_of_words(u32* r, const Place<Value>& place, bool half) {
+  if (half) {
+    PFPL_UNROLL for (u32 i = 0; i < 8; i++) r[i] = permute_bytes(r[i], r[i + 8], place.pack);
+    stage<4, 8>(r); stage<2, 8>(r); stage<1, 8>(r);
+    join_halves<8>(r, place);
+  } else {
+    exchange_8(r, place);
+    stage<4, 16>(r); stage<2, 16>(r); stage<1, 16>(r);
+    join_halves<16>(r, place);
+  }
 }
+template <class Value> PFPL_FN void words_of_planes(u32* r, const Place<Value>& place, bool half) {
+  if (half) {
+    join_halves<8>(r, place);
+    stage<1, 8>(r); stage<2, 8>(r); stage<4, 8>(r);
+    const u32 first = (place.low & 0x01010101u) != 0 ? 0x0C0C0301u : 0x0C0C0200u;        // bytes 0, 2 are row i's, 1, 3 row i + 8's; or swapped
+    PFPL_UNROLL for (u32 i = 0; i < 8; i++) { const u32 v = r[i]; r[i] = permute_bytes(v, 0, first); r[i + 8] = permute_bytes(v, 0, first ^ 0x00000101u); }
+  } else {
+    join_halves<16>(r, place);
+    stage<1, 16>(r); stage<2, 16>(r); stage<4, 16>(r);
+    exchange_8(r, place);
+  }
+}
+
+// The planes in four parts of 4096 bytes, 16 KiB in all: which of them hold a one bit (bit i for part i).  A wave's bytes lie in one part.
+// `r`: the words of all lanes.  Matrices have two parts each of 16 planes (64-bit codes), or one has four of 8.
+constexpr u32 PART_BYTES = CHUNK_BYTES / 4;
+template <class Value> struct Parts {
+  static constexpr u32 UPPER = Element<Value>::WIDTH == 64 ? 0x5 : 0x3;    // the parts of the upper 16 planes
+};
+PFPL_FN u32 parts_of(const u32* r, float) {
+  u32 all = 0;
+  PFPL_UNROLL for (u32 i = 0; i < RUN; i++) all |= r[i];
+  return (any(all >> 24) ? 1 : 0) | (any(all & 0xff0000u) ? 2 : 0) | (any(all & 0xff00u) ? 4 : 0) | (any(all & 0xffu) ? 8 : 0);
+}
+PFPL_FN u32 parts_of(const u32* r, double) {
+  u32 all = 0;
+  PFPL_UNROLL for (u32 i = 0; i < RUN; i++) all |= r[i];
+  const Mask upper = ballot(all >> 16), lower = ballot(all & 0xffffu), even = (Mask)0x5555555555555555ull;
+  return (upper & even ? 1 : 0) | (lower & even ? 2 : 0) | (upper & ~even ? 4 : 0) | (lower & ~even ? 8 : 0);
+}
+PFPL_FN u32 or_all(const u32* all) {
+  u32 v = 0;
+  PFPL_UNROLL for (u32 w = 0; w < WAVES; w++) v |= all[w];
+  return uniform(v);
+}
+PFPL_FN bool has_part(u32 parts, u32 wave) { return parts >> (wave * 4 / WAVES) & 1; }
 
 // ---------------------------------------------------------------- bytes
 // The top bit of each byte: is it nonzero.
@@ -463,12 +521,11 @@ PFPL_FN Spread expansion(u32 flags) {
   for (u32 b = 0; b < 4; b++) selector |= (flags >> b & 1 ? n++ : ZERO_BYTE) << 8 * b;
   return {selector, 8 * n};
 }
-// Offsets into such a table of the eight words that a flag word covers: byte k / 2 of `even` for k even, of `odd` for k odd.
-struct TableOffsets {
-  u32 even, odd;
-  PFPL_FN explicit TableOffsets(u32 flags) : even(flags << 3 & 0x78787878u), odd(flags >> 1 & 0x78787878u) {}
-  PFPL_FN const Spread& entry(const Spread* table, u32 k) const { return *(const Spread*)((const u8*)table + ((k & 1 ? odd : even) >> 8 * (k / 2) & 0xff)); }
-};
+// The entries of the eight words that a flag word covers.
+PFPL_FN void read_entries(const Spread* table, u32 flags, Spread* entries) {
+  const u32 even = opaque(flags << 3 & 0x78787878u), odd = opaque(flags >> 1 & 0x78787878u);       // bytes: offsets into the table
+  PFPL_UNROLL for (u32 k = 0; k < 8; k++) entries[k] = *(const Spread*)((const u8*)table + ((k & 1 ? odd : even) >> 8 * (k / 2) & 0xff));
+}
 
 // ---------------------------------------------------------------- sums over the block
 // `mine` holds this wave's sum and `all` the waves': the sum of the waves before this one, and of all.
@@ -518,7 +575,7 @@ struct EncodeShared {
   u64 sums[WAVES];
   u64 ticket, epoch;
   alignas(8) Mask changed[WAVES];               // level-3 bitmap
-  u32 counts[WAVES], counts3[WAVES];
+  u32 counts[WAVES], counts3[WAVES], parts[WAVES];
 };
 constexpr u32 SIZE_BITS = 15;                   // of a published word; a coded size is 2 .. 16384
 
@@ -552,11 +609,42 @@ template <class Value> PFPL_FN Values<Value> load_values(u64 chunk, u64 left, u3
 }
 
 // ---------------------------------------------------------------- words of a run (FORMAT.md, coding a chunk, steps 1 to 3)
+// Codes of N values, elements 0, 1, .. of `x`: the first try of quantize() for all, two at a time where the machine has packed
+// operations; where it does not hold for some value of the wave, both tries.
+template <u32 N> PFPL_FN void quantize_group(const float* x, const Step<float>& step, u32* codes) {
+  using E = Element<float>;
+  bool missed = false;
+  float bin = 0;
+  PFPL_UNROLL for (u32 e = 0; e < N; e += 2) {
+    const Pair v = {x[e], x[e + 1]}, sum = v * step.inv + E::ROUND, q = sum - E::ROUND, d = v - q * step.eb2;
+    PFPL_UNROLL for (u32 k = 0; k < 2; k++) {
+      missed |= !(magnitude(d[k]) <= step.eb);                             // also where x, and so q, is NaN or infinite
+      bin = larger(bin, magnitude(q[k]));
+      const i32 sign = (i32)bits_of((float)q[k]) >> 31;
+      codes[e + k] = 2 * bits_of((float)sum[k]) - 2 * E::ROUND_BITS ^ (u32)sign;
+    }
+  }
+  if (any(missed | !(bin < E::RADIUS))) PFPL_UNROLL for (u32 e = 0; e < N; e++) codes[e] = quantize(x[e], step);
+}
+template <u32 N> PFPL_FN void quantize_group(const double* x, const Step<double>& step, u64* codes) {
+  using E = Element<double>;
+  bool missed = false;
+  PFPL_UNROLL for (u32 e = 0; e < N; e++) {
+    const double sum = x[e] * step.inv + E::ROUND, q = sum - E::ROUND, d = x[e] - q * step.eb2;
+    missed |= !(magnitude(d) <= step.eb) | !(magnitude(q) < E::RADIUS);
+    const i64 i = (i64)(bits_of(sum) - E::ROUND_BITS);
+    codes[e] = (u64)i << 1 ^ (u64)(i >> 63);
+  }
+  if (any(missed)) PFPL_UNROLL for (u32 e = 0; e < N; e++) codes[e] = quantize(x[e], step);
+}
 // r: the thread's values, then its words as rows of the transpose.
 PFPL_FN void words_of_values(u32* r, float before, const Step<float>& step, u32) {
   using E = Element<float>;
   u32 c[RUN];
-  PFPL_UNROLL for (u32 e = 0; e < RUN; e++) c[e] = quantize(value_of(r[e]), step);
+  PFPL_UNROLL for (u32 g = 0; g < RUN; g += 4) {
+    const float x[4] = {value_of(r[g]), value_of(r[g + 1]), value_of(r[g + 2]), value_of(r[g + 3])};
+    quantize_group<4>(x, step, c + g);
+  }
   u32 previous = lane_before(c[RUN - 1], quantize(before, step));
   PFPL_UNROLL for (u32 e = 0; e < RUN; e++) { r[RUN - 1 - e] = (c[e] - previous + E::NEGABINARY) ^ E::NEGABINARY; previous = c[e]; }
 }
@@ -564,7 +652,10 @@ PFPL_FN void words_of_values(u32* r, float before, const Step<float>& step, u32)
 PFPL_FN void words_of_values(u32* r, double before, const Step<double>& step, u32 thread) {
   using E = Element<double>;
   u64 c[RUN / 2];
-  PFPL_UNROLL for (u32 e = 0; e < RUN / 2; e++) c[e] = quantize(value_of((u64)r[2 * e + 1] << 32 | r[2 * e]), step);
+  PFPL_UNROLL for (u32 g = 0; g < RUN / 2; g += 2) {
+    const double x[2] = {value_of((u64)r[2 * g + 1] << 32 | r[2 * g]), value_of((u64)r[2 * g + 3] << 32 | r[2 * g + 2])};
+    quantize_group<2>(x, step, c + g);
+  }
   const u64 first = quantize(before, step), last = c[RUN / 2 - 1];
   u64 previous = (u64)lane_before((u32)(last >> 32), (u32)(first >> 32)) << 32 | lane_before((u32)last, (u32)first);
   const bool odd = thread & 1;
@@ -581,20 +672,21 @@ PFPL_FN void words_of_values(u32* r, double before, const Step<double>& step, u3
 // Appends flagged bytes at byte `bits / 8` of shared memory.  Whole words are stored as they fill up, by the run that fills them; what a
 // run leaves in its last word is stored by finish(), after a barrier: the run that fills that word has stored zeros there.
 struct Append {
-  u32 start, bits, pending;                     // start in bytes
-  PFPL_FN explicit Append(u32 at) : start(at), bits(8 * at), pending(0) {}
-  PFPL_FN void word(u32* words, u32 v, const Spread& spread) {
-    const u32 bytes = permute_bytes(v, 0, spread.selector), next = bits + spread.bits;
-    pending |= bytes << (bits & 31);
+  u32 start, bits, pending, word_at;            // start and word_at (of the word that is filling up) in bytes
+  PFPL_FN explicit Append(u32 at) : start(at), bits(8 * at), pending(0), word_at(at & ~3u) {}
+  PFPL_FN void word(u8* bytes, u32 v, const Spread& spread) {
+    const u32 front = permute_bytes(v, 0, spread.selector), next = bits + spread.bits;
+    pending |= front << (bits & 31);
     if ((next ^ bits) > 31) {
-      words[bits >> 5] = pending;
-      pending = bytes >> 1 >> (~bits & 31);
+      *(u32*)(bytes + word_at) = pending;
+      word_at += 4;
+      pending = shift_right(front >> 1, ~bits);
     }
     bits = next;
   }
   PFPL_FN void finish(u8* bytes) const {
-    const u32 word = bits >> 5, from = word == start >> 2 ? start & 3 : 0, to = bits >> 3 & 3;
-    PFPL_UNROLL for (u32 b = 0; b < 3; b++) if (b >= from && b < to) bytes[4 * word + b] = (u8)(pending >> 8 * b);
+    const u32 from = word_at == (start & ~3u) ? start & 3 : 0, to = bits >> 3 & 3;
+    PFPL_UNROLL for (u32 b = 0; b < 3; b++) if (b >= from && b < to) bytes[word_at + b] = (u8)(pending >> 8 * b);
   }
 };
 
@@ -709,22 +801,29 @@ template <class Value> PFPL_FN void encode(LaunchPointer launch, FieldPointer<En
     u32 r[RUN];
     read_run(s.words, run, r);
     words_of_values(r, values.before, step, thread);
-    stage_8(r, place); stage<4>(r); stage<2>(r); stage<1>(r);
-    join_halves(r, place);
+    const u32 own_parts = parts_of(r, Value());
+    if (lane == 0) s.parts[wave] = own_parts;
     barrier();                                  // 1: values all read
-    PFPL_UNROLL for (u32 j = 0; j < RUN; j++) s.words[place.word(j)] = r[j];
+    const u32 parts = or_all(s.parts);          // parts of the planes that are not all zero; of the others nothing is read
+    const bool half = !(parts & Parts<Value>::UPPER);
+    planes_of_words(r, place, half);
+    if (half) PFPL_UNROLL for (u32 j = 0; j < 8; j++) s.words[place.half_word(j)] = r[j];
+    else PFPL_UNROLL for (u32 j = 0; j < RUN; j++) s.words[place.word(j)] = r[j];
     if (thread == 0) draw(false);
     barrier();                                  // 2: planes complete
     ticket = uniform(s.ticket);
 
     // Levels 1 to 3: flags of the run's 64 bytes; which of these 8 bitmap bytes differ from the byte before; whether that byte does.
-    read_run(s.words, run, r);
     u64 bitmap_before = 0, byte_before = 0;     // of the 64 bytes before the wave's, and the 8 before those
-    if (wave) {
+    if (wave && has_part(parts, wave - 1)) {
       bitmap_before = flags_before<64>(s.words, wave * WAVE * 64 - 64, lane);
       byte_before = flags_before<8>(s.words, wave * WAVE * 64 - 72, lane);
     }
-    const u32 flags[2] = {flag_word(r), flag_word(r + 8)};
+    u32 flags[2] = {0, 0};
+    if (has_part(parts, wave)) {
+      read_run(s.words, run, r);
+      flags[0] = flag_word(r); flags[1] = flag_word(r + 8);
+    } else PFPL_UNROLL for (u32 k = 0; k < RUN; k++) r[k] = 0;
     const u32 previous = lane_before(flags[1], (u32)(bitmap_before >> 32));
     const u32 kept = flags_of(flags[0] ^ align_bytes(previous, flags[0], 3), flags[1] ^ align_bytes(flags[0], flags[1], 3)) >> 7;
     const bool change = kept != lane_before(kept, changed_bytes(bitmap_before, (u32)byte_before));
@@ -759,10 +858,14 @@ template <class Value> PFPL_FN void encode(LaunchPointer launch, FieldPointer<En
       u8* const bytes = (u8*)s.words;
       PFPL_UNROLL for (u32 g = 0; g < 2; g++)
         if (any(flags[g] != 0)) {
-          const TableOffsets at(flags[g]);
-          PFPL_UNROLL for (u32 k = 0; k < 8; k++) nonzeros.word(s.words, r[8 * g + k], at.entry(s.table, k));
+          Spread spread[8];
+          read_entries(s.table, flags[g], spread);
+          PFPL_UNROLL for (u32 k = 0; k < 8; k++) nonzeros.word(bytes, r[8 * g + k], spread[k]);
         }
-      if (any(kept != 0)) { bitmap.word(s.words, flags[0], s.table[kept & 15]); bitmap.word(s.words, flags[1], s.table[kept >> 4]); }
+      if (any(kept != 0)) {
+        const Spread low = s.table[kept & 15], high = s.table[kept >> 4];
+        bitmap.word(bytes, flags[0], low); bitmap.word(bytes, flags[1], high);
+      }
       if (change) bytes[kept2 + counts3.before + lanes_below(changed)] = (u8)kept;
       if (wave == WAVES - 1) {
         if (nonzero) {
@@ -817,7 +920,7 @@ struct DecodeShared {
   u32 runs[32];                                 // by the flags of four bitmap bytes (+ 16: nothing was kept before): byte selector of a running index
   u64 sums[WAVES], totals[WAVES];
   u32 bad[WAVES];                               // where sums has BAD_ENTRY: the first bad entry seen
-  u32 counts[WAVES], counts2[WAVES];
+  u32 counts[WAVES], counts2[WAVES], parts[WAVES];
 };
 
 constexpr u64 BAD_ENTRY = 1ull << 60;           // above every sum of sizes
@@ -1101,29 +1204,32 @@ template <class Value> PFPL_FN void decode(LaunchPointer launch, FieldPointer<De
         u32 bits = 8 * (e0 + counts.before + sums1 - count);
         PFPL_UNROLL for (u32 g = 0; g < 2; g++)
           if (any(flags[g] != 0)) {
-            const TableOffsets offsets(flags[g]);
+            Spread spread[8];
+            read_entries(s.table, flags[g], spread);
             PFPL_UNROLL for (u32 k = 0; k < 8; k++) {
-              const Spread& spread = offsets.entry(s.table, k);
-              r[8 * g + k] = permute_bytes(word_at(s.words, bits >> 3), 0, spread.selector);
-              bits += spread.bits;
+              r[8 * g + k] = permute_bytes(word_at(s.words, bits >> 3), 0, spread[k].selector);
+              bits += spread[k].bits;
             }
           }
       }
     } else if (good && raw) {
       PFPL_UNROLL for (u32 k = 0; k < RUN; k++) r[k] = word_at(s.words, e0 + 4 * (RUN * thread + k));
     }
+    const u32 own_parts = (raw && good) || any((flags[0] | flags[1]) != 0) ? 1u << (wave * 4 / WAVES) : 0;
+    if (lane == 0) s.parts[wave] = own_parts;
     if (good && !raw && !intact) found = smaller(found, verdict(CORRUPT_CHUNK, (u32)number));
     arrived++;
     barrier();                                  // 3: coded bytes all read
 
-    write_run(s.words, run, r);
+    const bool half = !(or_all(s.parts) & Parts<Value>::UPPER);
+    if (!half || !has_part(Parts<Value>::UPPER, wave)) write_run(s.words, run, r);
     if (more) sum_table();
     barrier();                                  // 4: planes complete
     if (more) request();
 
-    PFPL_UNROLL for (u32 j = 0; j < RUN; j++) r[j] = s.words[place.word(j)];
-    join_halves(r, place);
-    stage<1>(r); stage<2>(r); stage<4>(r); stage_8(r, place);
+    if (half) PFPL_UNROLL for (u32 j = 0; j < 8; j++) r[j] = s.words[place.half_word(j)];
+    else PFPL_UNROLL for (u32 j = 0; j < RUN; j++) r[j] = s.words[place.word(j)];
+    words_of_planes(r, place, half);
     const Code total = sum_words(r, Value(), thread), sums = warp_scan(total);
     if (lane == WAVE - 1) s.totals[wave] = sums;
     barrier();                                  // 5: sums here, planes all read

@@ -16,7 +16,7 @@ namespace pfpl {
 constexpr u32 WAVE = LANES_WIDTH;
 using Mask = std::conditional_t<WAVE == 64, u64, u32>;
 
-struct alignas(8) Words2 { u32 x, y; };
+typedef float Pair __attribute__((vector_size(8)));
 struct alignas(16) Words4 { u32 x, y, z, w; };
 
 PFPL_FN u32 thread_index() { return lanes_thread(); }
@@ -77,6 +77,8 @@ PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) {
   for (u32 i = 0; i < 32; i += 8) c += (a >> i & 255) * (b >> i & 255);
   return c;
 }
+PFPL_FN u32 shift_right(u32 v, u32 by) { return v >> (by & 31); }
+PFPL_FN float larger(float a, float b) { return a != a ? b : b != b ? a : a > b ? a : b; }
 PFPL_FN u32 opaque(u32 v) { return v; }
 PFPL_FN u32 opaque_uniform(u32 v) { return v; }
 
