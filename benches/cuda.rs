@@ -200,11 +200,21 @@ fn list_row<T: Sample>(bench: &Bench, name: &str, source: &[T], fields: usize, k
         unsafe { plan.compress(handle, &rotation.encode(place)) }.unwrap();
     }
     rotation.read_lengths(stream);
-    // SAFETY: as above
-    let encode = bench.measure(3, 3000, |call| unsafe { plan.compress_many(handle, &encodes[call % lists]) }.unwrap());
     let decodes: Vec<Vec<_>> = (0..lists).map(|list| (0..fields).map(|i| rotation.decode(list * fields + i)).collect()).collect();
+    // as parameters, and kept in device memory
+    let mut figures = Vec::new();
     // SAFETY: as above
-    let decode = bench.measure(3, 3000, |call| unsafe { plan.decompress_many(handle, &decodes[call % lists]) }.unwrap());
+    figures.push(bench.measure(3, 3000, |call| unsafe { plan.compress_many(handle, &encodes[call % lists]) }.unwrap()));
+    // SAFETY: as above
+    figures.push(bench.measure(3, 3000, |call| unsafe { plan.decompress_many(handle, &decodes[call % lists]) }.unwrap()));
+    // SAFETY: as above
+    let mut prepared: Vec<_> = encodes.iter().map(|list| unsafe { plan.prepare_compress(handle, list) }.unwrap()).collect();
+    // SAFETY: as above
+    figures.push(bench.measure(3, 3000, |call| unsafe { plan.compress_prepared(handle, &mut prepared[call % lists]) }.unwrap()));
+    // SAFETY: as above
+    let mut prepared: Vec<_> = decodes.iter().map(|list| unsafe { plan.prepare_decompress(handle, list) }.unwrap()).collect();
+    // SAFETY: as above
+    figures.push(bench.measure(3, 3000, |call| unsafe { plan.decompress_prepared(handle, &mut prepared[call % lists]) }.unwrap()));
     let start = Instant::now();
     // SAFETY: as above
     unsafe { plan.compress_many(handle, &encodes[0]) }.unwrap();
@@ -212,13 +222,17 @@ fn list_row<T: Sample>(bench: &Bench, name: &str, source: &[T], fields: usize, k
     // SAFETY: as above
     unsafe { plan.decompress(handle, &rotation.decode(rotation.places - 1)) }.unwrap();
     rotation.check::<T>(stream);
-    let bytes = (fields * rotation.bytes) as f64;
-    println!(
-        "| {name} | {fields} × {kib} | {:.2} | {encode:.1} | {:.0} | {decode:.1} | {:.0} | host {host:.0} µs a list | |",
-        rotation.ratio(),
-        bytes / encode / 1000.0,
-        bytes / decode / 1000.0
-    );
+    let rate = |time: f64| (fields * rotation.bytes) as f64 / time / 1000.0;
+    for (kind, times) in ["", ", prepared"].into_iter().zip(figures.chunks(2)) {
+        let [encode, decode] = [times[0], times[1]];
+        println!(
+            "| {name}{kind} | {fields} × {kib} | {:.2} | {encode:.1} | {:.0} | {decode:.1} | {:.0} | | |",
+            rotation.ratio(),
+            rate(encode),
+            rate(decode)
+        );
+    }
+    println!("(host {host:.0} µs for one list as parameters)");
 }
 
 /// 1 MiB calls on one stream and on eight.

@@ -120,7 +120,7 @@ fn state_is_cleared_and_freed_in_stream_order() {
     unsafe { plan.compress(OTHER, &encode(ElementType::F32, 0, 7)).unwrap() };
     fake.log();
     plan.reserve(Capacity { fields: 1000, chunks: 11 }).unwrap();
-    let bytes = 4096 + 511 * 16 + 11 * 8;
+    let bytes = 4096 + 1000 * 16 + 11 * 8;
     let grown = [format!("allocate {bytes} stream 0x88"), format!("clear {bytes} stream 0x88")];
     assert_eq!(fake.log(), ["push 0x3000", &grown[0], &grown[1], "pop", "push 0x3000", "free stream 0x88", "pop"]);
     drop(plan);
@@ -193,7 +193,7 @@ fn lists_take_few_launches() {
     unsafe { plan.compress_many(STREAM, &fields).unwrap() };
     let expected = ["launch pfpl_encode_f32_511 30x1x1", "launch pfpl_encode_f32_511 30x1x1", "launch pfpl_encode_f64_63 30x1x1"];
     assert_eq!(launches(&fake), expected);
-    assert_eq!([16, 20, 24].map(|at| launched(&fake, at)), [511, 49, 98]);
+    assert_eq!([16, 20, 24].map(|at| launched(&fake, at)), [1100, 49, 98]);
     assert_eq!((launched_field(&fake, 48, 0), launched_field(&fake, 48, 32)), (fields[1067].field, fields[1067].outcome));
     // first chunk
     assert_eq!(launched_field(&fake, 48, 56), 96);
@@ -207,6 +207,51 @@ fn lists_take_few_launches() {
     // SAFETY: as above
     unsafe { plan.decompress_many(STREAM, &[]).unwrap() };
     assert_eq!(launches(&fake), [""; 0]);
+}
+
+#[test]
+fn a_prepared_list_is_one_launch_a_type() {
+    let fake = fake();
+    let fields: Vec<_> = (0..3000u64).map(|i| encode(if i % 3 == 0 { ElementType::F64 } else { ElementType::F32 }, i, 3000)).collect();
+    let mut plan = plan_in(0x1000, Capacity { fields: 3000, chunks: 4000 }).unwrap();
+    fake.log();
+    // SAFETY: the fake driver reads no device memory
+    let mut list = unsafe { plan.prepare_compress(OTHER, &fields) }.unwrap();
+    assert_eq!(list.capacity(), Capacity { fields: 3000, chunks: 4000 });
+    let bytes = 3000 * 64;
+    let expected = [format!("allocate {bytes} stream 0x88"), format!("upload {bytes} stream 0x88")];
+    assert_eq!(fake.log(), ["push 0x1000", &expected[0], &expected[1], "wait stream 0x88", "pop"]);
+    for _ in 0..2 {
+        // SAFETY: as above
+        unsafe { plan.compress_prepared(STREAM, &mut list) }.unwrap();
+        let log = fake.log();
+        assert_eq!(log.len(), 4, "{log:?}");
+        assert!(
+            log[1].starts_with("launch pfpl_encode_f32_63 30x1x1") && log[2].starts_with("launch pfpl_encode_f64_63 30x1x1"),
+            "{log:?}"
+        );
+    }
+    // the second launch's fields begin after the first one's
+    assert_eq!([16, 20, 24, 28].map(|at| launched(&fake, at)), [3000, 1000, 2000, 4000]);
+    // SAFETY: the fake driver's memory is the host's
+    let first = unsafe { (fake.word("fake_launch", 8) as *const u64).sub(8 * 2000).read() };
+    assert_eq!(first, fields[1].field);
+    plan.reserve(Capacity::of::<f32>(1)).unwrap();
+    let mut small = plan_in(0x1000, Capacity { fields: 2999, chunks: 4000 }).unwrap();
+    // SAFETY: as above
+    assert!(matches!(unsafe { small.compress_prepared(STREAM, &mut list) }, Err(Error::TooSmall { .. })));
+    fake.log();
+    drop(list);
+    assert_eq!(fake.log(), ["push 0x1000", "free stream 0x77", "pop"]);
+    // SAFETY: as above
+    let refused = unsafe { plan.prepare_compress(STREAM, &[fields[0], fields[0]]) }.unwrap_err();
+    assert_eq!(refused, Error::Argument { index: 1, fault: Fault::Overlap });
+    // SAFETY: as above
+    let mut empty = unsafe { plan.prepare_decompress(STREAM, &[]) }.unwrap();
+    fake.log();
+    // SAFETY: as above
+    unsafe { plan.decompress_prepared(STREAM, &mut empty) }.unwrap();
+    assert_eq!(fake.log(), ["push 0x1000", "pop"]);
 }
 
 #[test]

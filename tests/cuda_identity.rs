@@ -162,7 +162,7 @@ impl Member {
 }
 
 /// A list in one call each way; every seventh stream too short, every eleventh damaged.
-fn check_list(lab: &mut Lab, members: &[Member]) {
+fn check_list(lab: &mut Lab, members: &[Member], prepared: bool) {
     let cuda_stream = lab.stream.clone();
     let streams: Vec<_> = members.iter().map(Member::golden).collect();
     let needed = |number: usize| if number % 7 == 6 { streams[number].len() - 1 } else { streams[number].len() };
@@ -179,8 +179,17 @@ fn check_list(lab: &mut Lab, members: &[Member]) {
             Encode { element, field, n, bound, stream, capacity, outcome: outcomes.address() + 16 * i as u64 }
         })
         .collect();
+    // as parameters, or from device memory
+    let handle = lab.handle();
     // SAFETY: the buffers are alive until read
-    unsafe { lab.plan.compress_many(lab.handle(), &calls) }.unwrap();
+    unsafe {
+        if prepared {
+            let mut list = lab.plan.prepare_compress(handle, &calls).unwrap();
+            lab.plan.compress_prepared(handle, &mut list).unwrap();
+        } else {
+            lab.plan.compress_many(handle, &calls).unwrap();
+        }
+    }
     let verdicts: Vec<Outcome> = bytemuck::pod_collect_to_vec(&outcomes.read(&cuda_stream));
     for (i, stream) in streams.iter().enumerate() {
         let status = if needed(i) < stream.len() { Status::Overflow } else { Status::Ok };
@@ -210,7 +219,14 @@ fn check_list(lab: &mut Lab, members: &[Member]) {
         })
         .collect();
     // SAFETY: the buffers are alive until read
-    unsafe { lab.plan.decompress_many(lab.handle(), &calls) }.unwrap();
+    unsafe {
+        if prepared {
+            let mut list = lab.plan.prepare_decompress(handle, &calls).unwrap();
+            lab.plan.decompress_prepared(handle, &mut list).unwrap();
+        } else {
+            lab.plan.decompress_many(handle, &calls).unwrap();
+        }
+    }
     let verdicts: Vec<Outcome> = bytemuck::pod_collect_to_vec(&outcomes.read(&cuda_stream));
     for (i, stream) in streams.iter().enumerate() {
         if damaged(i) {
@@ -229,16 +245,20 @@ fn lists() {
     let mut lab = Lab::new(&context, Capacity { fields: 3000, chunks: 40_000 });
     for count in [0, 1, 2, 5, 62, 63, 64, 200, 513, 1100] {
         let members: Vec<_> = (0..count).map(|i| Member::new(i, [0, 1, 100, 4096, random.below(30_000)][random.below(5)])).collect();
-        check_list(&mut lab, &members);
+        check_list(&mut lab, &members, false);
+        check_list(&mut lab, &members, true);
     }
     let empty: Vec<_> = (0..700).map(|i| Member::new(i, 0)).collect();
-    check_list(&mut lab, &empty);
+    check_list(&mut lab, &empty, false);
+    check_list(&mut lab, &empty, true);
     let tiny: Vec<_> = (0..3000).map(|i| Member::new(i, 1 + i % 70)).collect();
-    check_list(&mut lab, &tiny);
+    check_list(&mut lab, &tiny, false);
+    check_list(&mut lab, &tiny, true);
     // one block serves them all
     lab.force(false, 1, true);
     let few: Vec<_> = (0..80).map(|i| Member::new(i, i * 97)).collect();
-    check_list(&mut lab, &few);
+    check_list(&mut lab, &few, false);
+    check_list(&mut lab, &few, true);
 }
 
 fn every_capacity<T: Sample>(lab: &mut Lab) {

@@ -196,13 +196,19 @@ fn a_captured_list_is_as_few_nodes() {
     cuda_stream.synchronize().unwrap();
     // SAFETY: the buffers and the plan outlive the graph's launches
     let graph = Graph::capture(&cuda_stream, || unsafe { plan.compress_many(handle, &calls).unwrap() });
-    assert_eq!(graph.nodes(), [KERNEL; 2]);
-    for _ in 0..3 {
-        trips.iter_mut().for_each(|trip| trip.spoil(&cuda_stream));
-        graph.launch(&cuda_stream);
-        for trip in &trips {
-            assert_eq!(trip.outcomes[0].outcome(&cuda_stream).result(), Ok(trip.stream.len() as u64));
-            assert!(trip.written.read(&cuda_stream) == trip.stream);
+    // SAFETY: the stream outlives the list
+    let mut list = unsafe { plan.prepare_compress(handle, &calls) }.unwrap();
+    // SAFETY: the list outlives the graph's launches too
+    let prepared = Graph::capture(&cuda_stream, || unsafe { plan.compress_prepared(handle, &mut list).unwrap() });
+    for graph in [graph, prepared] {
+        assert_eq!(graph.nodes(), [KERNEL; 2]);
+        for _ in 0..3 {
+            trips.iter_mut().for_each(|trip| trip.spoil(&cuda_stream));
+            graph.launch(&cuda_stream);
+            for trip in &trips {
+                assert_eq!(trip.outcomes[0].outcome(&cuda_stream).result(), Ok(trip.stream.len() as u64));
+                assert!(trip.written.read(&cuda_stream) == trip.stream);
+            }
         }
     }
 }

@@ -70,7 +70,7 @@ fn lists_take_few_launches() {
         ["launch pfpl_encode_f32 30x1x1", "launch pfpl_encode_f32 3x1x1", "launch pfpl_encode_f64 30x1x1", "launch pfpl_encode_f64 6x1x1"];
     assert_eq!(log, expected);
     // the last launch: 3 fields of 2 chunks
-    assert_eq!(fake.word("fake_arguments", 16), 3 << 32 | 62);
+    assert_eq!(fake.word("fake_arguments", 16), 3 << 32 | 200);
     assert_eq!([32, 96, 160, 224].map(|at| fake.word("fake_arguments", at)), [fields[124].field, fields[126].field, fields[128].field, 0]);
     assert_eq!([88, 152, 216].map(|at| fake.word("fake_arguments", at)), [0, 2, 4]);
     let range =
@@ -82,6 +82,23 @@ fn lists_take_few_launches() {
     let refused = unsafe { plan.decompress_many(STREAM, &[range, range]) };
     assert_eq!(refused, Err(Error::Argument { index: 1, fault: Fault::Overlap }));
     assert_eq!(fake.log(), [""; 0]);
+}
+
+#[test]
+fn a_prepared_list_is_one_launch_a_type() {
+    let fake = fake();
+    fake.set::<c_int>("fake_device", 1);
+    let fields: Vec<_> = (0..300u64).map(|i| encode(ElementType::F32, i, 3000)).collect();
+    let mut plan = plan_on(1, Capacity { fields: 300, chunks: 300 }).unwrap();
+    // SAFETY: the fake runtime reads no device memory
+    let mut list = unsafe { plan.prepare_compress(STREAM, &fields) }.unwrap();
+    fake.log();
+    // SAFETY: as above
+    unsafe { plan.compress_prepared(STREAM, &mut list) }.unwrap();
+    assert_eq!(fake.log(), ["launch pfpl_encode_f32 30x1x1 of 256x1x1 shared 0 stream 0x77 arguments 4000"]);
+    // SAFETY: the fake runtime's memory is the host's
+    let last = unsafe { (fake.word("fake_arguments", 8) as *const u64).add(8 * 299).read() };
+    assert_eq!((last, fake.word("fake_arguments", 16), fake.word("fake_arguments", 32)), (fields[299].field, 300 << 32 | 300, 0));
 }
 
 #[test]

@@ -18,6 +18,9 @@ use super::image::{self, Image};
 /// A plan on raw handles.
 pub type Plan = crate::device::Plan<Cuda>;
 
+/// A prepared list on raw handles.
+pub type Prepared<F> = crate::device::Prepared<Cuda, F>;
+
 /// `CUdevice_attribute`
 mod attribute {
     pub const MULTIPROCESSORS: i32 = 16;
@@ -50,6 +53,8 @@ driver_table! {
     allocate_now: "cuMemAlloc_v2"(address: *mut u64, bytes: usize);
     free_now: "cuMemFree_v2"(address: u64);
     clear_async: "cuMemsetD8Async"(address: u64, byte: u8, bytes: usize, stream: Stream);
+    upload_async: "cuMemcpyHtoDAsync_v2"(address: u64, bytes: *const c_void, count: usize, stream: Stream);
+    synchronize: "cuStreamSynchronize"(stream: Stream);
     is_capturing: "cuStreamIsCapturing"(stream: Stream, status: *mut c_int);
     launch_kernel: "cuLaunchKernel"(
         function: *mut c_void,
@@ -212,6 +217,14 @@ impl Driver for Cuda {
     unsafe fn clear(&self, address: u64, bytes: usize, stream: Stream) -> Result<(), Error> {
         // SAFETY: as the caller promises
         unsafe { self.clear_async(address, 0, bytes, stream) }
+    }
+
+    unsafe fn upload(&self, address: u64, bytes: &[u8], stream: Stream) -> Result<(), Error> {
+        // SAFETY: as the caller promises
+        unsafe {
+            self.upload_async(address, bytes.as_ptr().cast(), bytes.len(), stream)?;
+            self.synchronize(stream)
+        }
     }
 
     unsafe fn capturing(&self, stream: Stream) -> Result<bool, Error> {

@@ -116,6 +116,13 @@ pub trait Driver: Sized + Sync + 'static + sealed::Sealed {
     #[doc(hidden)]
     unsafe fn clear(&self, address: u64, bytes: usize, stream: Stream) -> Result<(), Error>;
 
+    /// Copies to device memory after the stream's work so far, and waits for that.
+    ///
+    /// # Safety
+    /// There is room for the bytes at `address`.
+    #[doc(hidden)]
+    unsafe fn upload(&self, address: u64, bytes: &[u8], stream: Stream) -> Result<(), Error>;
+
     /// The stream captures a graph.
     ///
     /// # Safety

@@ -6,6 +6,7 @@ pub(crate) mod driver;
 mod error;
 pub(crate) mod figures;
 mod list;
+mod memory;
 mod plan;
 
 pub use args::{Outcome, Refusal};
@@ -14,4 +15,4 @@ pub(crate) use driver::{EntryPoint, Kernel, Kernels, driver_table};
 pub use error::{Error, Fault};
 pub use figures::Figures;
 pub use list::{Decode, Encode};
-pub use plan::{Capacity, Forced, Plan};
+pub use plan::{Capacity, Forced, Plan, Prepared};

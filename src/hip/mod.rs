@@ -26,6 +26,9 @@ use crate::device::{EntryPoint, Kernel, Kernels, driver_table};
 /// A plan: see [`crate::device::Plan`].
 pub type Plan = crate::device::Plan<Hip>;
 
+/// A prepared list.
+pub type Prepared<F> = crate::device::Prepared<Hip, F>;
+
 /// Fields of a list that one launch takes: `MAX_FIELDS` of the kernels, whose arguments are at most 4 KiB.
 const LIST_FIELDS: usize = 62;
 
@@ -79,6 +82,7 @@ driver_table! {
     clear_async: "hipMemsetAsync"(address: *mut c_void, byte: c_int, bytes: usize, stream: Stream);
     copy_now: "hipMemcpy"(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int);
     copy_async: "hipMemcpyAsync"(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int, stream: Stream);
+    synchronize: "hipStreamSynchronize"(stream: Stream);
     create_event: "hipEventCreate"(event: *mut *mut c_void);
     record_event: "hipEventRecord"(event: *mut c_void, stream: Stream);
     wait_for_event: "hipEventSynchronize"(event: *mut c_void);
@@ -248,6 +252,14 @@ impl Driver for Hip {
         unsafe { self.clear_async(address as *mut c_void, 0, bytes, stream) }
     }
 
+    unsafe fn upload(&self, address: u64, bytes: &[u8], stream: Stream) -> Result<(), Error> {
+        // SAFETY: as the caller promises
+        unsafe {
+            self.copy_async(address as *mut c_void, bytes.as_ptr().cast(), bytes.len(), COPY_BY_ADDRESS, stream)?;
+            self.synchronize(stream)
+        }
+    }
+
     unsafe fn capturing(&self, stream: Stream) -> Result<bool, Error> {
         let mut status = 0;
         // SAFETY: writes the status
@@ -258,7 +270,8 @@ impl Driver for Hip {
         let mut arguments = [0u64; ARGUMENT_BYTES / 8];
         let (first, list) = arguments.split_at_mut(size_of::<Launch>() / 8);
         first.copy_from_slice(bytemuck::cast_slice(std::slice::from_ref(launch)));
-        let fields = fields[..launch.fields as usize].as_flattened();
+        let count = if launch.list == 0 { launch.fields as usize } else { 0 };
+        let fields = fields[..count].as_flattened();
         list[..fields.len()].copy_from_slice(fields);
         let mut bytes = ARGUMENT_BYTES;
         let mut extra = [
