@@ -132,3 +132,28 @@ fn they_are_the_callers() {
     // none of this has built the global pool, nor has any other test here
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().unwrap();
 }
+
+#[test]
+fn a_panicking_observer_stops_all() {
+    let field = field(60 * 16 * 4096);
+    let bound = Bound::new(1e-4).unwrap();
+    let stream = compress(&field, bound);
+    let pool = pool(4);
+    for encode in [true, false] {
+        let left = std::sync::atomic::AtomicUsize::new(300);
+        let observe = |_: usize| {
+            let before = left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+            assert!(before != 1, "as planned");
+        };
+        let call = std::panic::AssertUnwindSafe(|| {
+            pool.install(|| {
+                if encode {
+                    Codec::default().compress_into_observed(&field, bound, &mut vec![0; stream.len()], &observe).unwrap();
+                } else {
+                    Codec::default().decompress_observed(&stream, &mut vec![0f32; field.len()], &observe).unwrap();
+                }
+            });
+        });
+        assert!(std::panic::catch_unwind(call).is_err());
+    }
+}

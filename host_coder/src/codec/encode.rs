@@ -53,23 +53,24 @@ impl Codec {
     ) -> usize {
         let tables = table.chunks_mut(4 * threads::BATCH).map(Some).chain(std::iter::repeat_with(|| None));
         let batches = Mutex::new(threads::batches(field).zip(tables).enumerate());
-        let turn = AtomicUsize::new(0);
+        let turn = Turn(AtomicUsize::new(0));
         let rest = Mutex::new((payload, 0));
         threads::run(threads, || {
             Worker::with(self.isa, |worker| {
                 let mut stage = std::mem::take(&mut worker.stage);
                 stage.resize(threads::BATCH * CHUNK_BYTES + SLACK, 0);
+                let _wake = WakeOnPanic(&turn);
                 let next = || batches.lock().expect("no thread panics").next();
                 while let Some((batch, (values, table))) = next() {
                     let length = encode_chunks(worker, values, step, table.unwrap_or_default(), &mut stage, observe);
                     let coded = &stage[..length];
-                    threads::spin_until(|| turn.load(Ordering::Acquire) == batch);
+                    turn.wait_for(batch);
                     let mut place = rest.lock().expect("no thread panics");
                     place.1 += coded.len();
                     let (out, after) = std::mem::take(&mut place.0).split_at_mut_checked(coded.len()).unwrap_or_default();
                     place.0 = after;
                     drop(place);
-                    turn.store(batch + 1, Ordering::Release);
+                    turn.pass_to(batch + 1);
                     if !out.is_empty() {
                         out.copy_from_slice(coded);
                     }
@@ -100,6 +101,30 @@ impl Codec {
         let coded = if sampled_bytes == 0 { 0.0 } else { coded as f64 / sampled_bytes as f64 * size_of_val(field) as f64 };
         let stream_bytes = (header.table_offset() as u64 + 4 * header.chunks() + coded.round() as u64).next_multiple_of(4);
         Estimate { ratio: size_of_val(field) as f64 / stream_bytes as f64, stream_bytes, sampled_bytes: sampled_bytes as u64 }
+    }
+}
+
+/// The batch whose place is the next to be known.
+struct Turn(AtomicUsize);
+
+impl Turn {
+    fn wait_for(&self, batch: usize) {
+        threads::spin_until(|| self.0.load(Ordering::Acquire) >= batch);
+    }
+
+    fn pass_to(&self, batch: usize) {
+        self.0.fetch_max(batch, Ordering::Release);
+    }
+}
+
+/// Lets the other threads come to their end where this one panics (which an observer may).
+struct WakeOnPanic<'a>(&'a Turn);
+
+impl Drop for WakeOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.pass_to(usize::MAX);
+        }
     }
 }
 
