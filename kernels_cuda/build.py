@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Compiles pfpl.cu with NVRTC into the images that the crate ships: PTX for compute capability 7.0 and 8.0, and a cubin for 9.0.
+"""Compiles pfpl.cu with NVRTC into the images that the crate ships: PTX for compute capability 7.0 and 8.0, and a cubin for 9.0; and the
+checkpoint example's stencil into PTX.
 
-    build.py [OUTPUT_FOLDER]            (default: kernels_cuda/built)
+    build.py [OUTPUT_FOLDER]            (default: kernels_cuda/built; the stencil stays beside its source)
+    build.py --check                    compares with what is there, and writes nothing
 
 Needs the wheel nvidia-cuda-nvrtc-cu12==12.2.140 (or PFPL_NVRTC, a path to libnvrtc.so.12).  The same sources and the same NVRTC give the
 same bytes: the sources are passed by their repository names, so no local path enters the images.
@@ -13,6 +15,7 @@ import site
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+STENCIL = os.path.join(HERE, "..", "examples", "checkpoint", "stencil.cu")
 IMAGES = {"pfpl_sm70.ptx": "compute_70", "pfpl_sm80.ptx": "compute_80", "pfpl_sm90.cubin": "sm_90"}
 OPTIONS = ["-std=c++17", "-fmad=false", "-default-device", "-dopt=on"]
 
@@ -36,17 +39,17 @@ def sources():
     return found
 
 
-def compile_image(nvrtc, arch, headers, extra=()):
+def compile_image(nvrtc, arch, headers, extra=(), source=os.path.join(HERE, "pfpl.cu")):
     def check(result):
         if result:
             nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
             raise RuntimeError(nvrtc.nvrtcGetErrorString(result).decode())
 
     program = ctypes.c_void_p()
-    text = open(os.path.join(HERE, "pfpl.cu"), "rb").read()
+    text = open(source, "rb").read()
     names = (ctypes.c_char_p * len(headers))(*[n.encode() for n in headers])
     texts = (ctypes.c_char_p * len(headers))(*headers.values())
-    check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"pfpl.cu", len(headers), texts, names))
+    check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, os.path.basename(source).encode(), len(headers), texts, names))
     options = [f"--gpu-architecture={arch}", *OPTIONS, *extra]
     result = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*[o.encode() for o in options]))
     size = ctypes.c_size_t()
@@ -65,12 +68,19 @@ def compile_image(nvrtc, arch, headers, extra=()):
 
 
 def main(argv):
-    out = argv[1] if len(argv) > 1 else os.path.join(HERE, "built")
-    os.makedirs(out, exist_ok=True)
+    check = argv[1:] == ["--check"]
+    out = os.path.join(HERE, "built") if check or len(argv) < 2 else argv[1]
     nvrtc, headers = library(), sources()
-    for name, arch in IMAGES.items():
-        with open(os.path.join(out, name), "wb") as f:
-            f.write(compile_image(nvrtc, arch, headers))
+    images = {os.path.join(out, name): compile_image(nvrtc, arch, headers) for name, arch in IMAGES.items()}
+    images[os.path.splitext(STENCIL)[0] + ".ptx"] = compile_image(nvrtc, "compute_70", {}, source=STENCIL)
+    if not check:
+        os.makedirs(out, exist_ok=True)
+        for path, image in images.items():
+            open(path, "wb").write(image)
+    stale = [path for path, image in images.items() if not os.path.exists(path) or open(path, "rb").read() != image]
+    if stale:
+        sys.exit("not what the sources give, build.py makes them anew: " + ", ".join(os.path.relpath(path) for path in stale))
+    print(f"{len(images)} images are what the sources give")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 //! Fields that diffuse on a plane.
 
+use pfpl::ElementType;
 use rayon::prelude::*;
 
 use crate::Setup;
@@ -12,6 +13,23 @@ pub const DIFFUSION: f64 = 0.2;
 pub enum Values {
     F32(Vec<f32>),
     F64(Vec<f64>),
+}
+
+impl Values {
+    pub fn element(&self) -> ElementType {
+        match self {
+            Self::F32(_) => ElementType::F32,
+            Self::F64(_) => ElementType::F64,
+        }
+    }
+
+    /// Bytes of the values.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::F32(values) => size_of_val(&values[..]),
+            Self::F64(values) => size_of_val(&values[..]),
+        }
+    }
 }
 
 /// A square plane of values; its rim stays as it is.

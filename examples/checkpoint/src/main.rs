@@ -4,15 +4,19 @@
 mod cpu;
 mod field;
 mod file;
+mod gpu;
 mod report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use clap::{Parser, Subcommand};
-use pfpl::Bound;
+use clap::{Parser, Subcommand, ValueEnum};
+use pfpl::{Bound, Header};
 
-use field::{Field, Values};
+use field::Field;
+use file::Checkpoint;
+use gpu::{Gpu, Start};
 use report::Report;
 
 #[derive(Parser)]
@@ -75,6 +79,30 @@ pub struct Setup {
     /// Side of a field's square plane, in values.
     #[arg(long, default_value_t = 256)]
     pub side: usize,
+    /// Where the fields are.
+    #[arg(long, value_enum, default_value_t = Device::Auto)]
+    pub device: Device,
+    /// Streams of the device, each with its own fields, plan and thread that collects what it compresses.
+    #[arg(long, default_value_t = 4)]
+    pub streams: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub enum Device {
+    /// A CUDA device where there is one, else the CPU
+    Auto,
+    Cpu,
+    Cuda,
+}
+
+impl Device {
+    fn is_cuda(self) -> anyhow::Result<bool> {
+        match self {
+            Self::Auto => Ok(pfpl::cuda::context(0).is_ok()),
+            Self::Cpu => Ok(false),
+            Self::Cuda => Ok(pfpl::cuda::context(0).map(|_| true)?),
+        }
+    }
 }
 
 /// What advances the fields and compresses them.
@@ -89,34 +117,58 @@ pub trait Solver {
     fn fields(&mut self) -> anyhow::Result<Vec<Field>>;
 }
 
-fn main() -> anyhow::Result<()> {
-    match Args::parse().command {
+fn main() -> ExitCode {
+    let done = match Args::parse().command {
         Command::Run(args) => run(args),
         Command::Check(args) => check(args),
-        Command::Inspect { file } => {
-            let checkpoint = file::read(&file)?;
-            let bytes: usize = checkpoint.streams.iter().map(|stream| stream.bytes.len()).sum();
-            println!("step {}: {} fields in {bytes} bytes, every sum right", checkpoint.step, checkpoint.streams.len());
-            Ok(())
+        Command::Inspect { file } => inspect(&file),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("checkpoint: {error:#}");
+            ExitCode::FAILURE
         }
     }
+}
+
+fn inspect(file: &Path) -> anyhow::Result<()> {
+    let checkpoint = file::read(file)?;
+    let bytes: usize = checkpoint.streams.iter().map(|stream| stream.bytes.len()).sum();
+    println!("step {}: {} fields in {bytes} bytes, every sum right", checkpoint.step, checkpoint.streams.len());
+    Ok(())
+}
+
+/// A solver that starts from a checkpoint, or anew; and its step.
+fn solver(setup: &Setup, from: Option<&Path>, bound: Bound, folder: PathBuf) -> anyhow::Result<(u64, Box<dyn Solver>)> {
+    let checkpoint = from.map(|path| file::read(path).with_context(|| format!("cannot read {}", path.display()))).transpose()?;
+    if let Some(Checkpoint { streams, .. }) = &checkpoint {
+        ensure!(streams.len() == setup.fields, "the checkpoint holds {} fields, not {}", streams.len(), setup.fields);
+        for stream in streams {
+            let n = Header::read(&stream.bytes)?.n;
+            ensure!(n == (setup.side * setup.side) as u64, "{} has {n} values, not those of a plane of side {}", stream.name, setup.side);
+        }
+    }
+    let step = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step);
+    let solver: Box<dyn Solver> = match (setup.device.is_cuda()?, &checkpoint) {
+        (true, Some(checkpoint)) => Box::new(Gpu::new(&Start::Streams(&checkpoint.streams), setup.side, bound, folder, setup.streams)?),
+        (true, None) => Box::new(Gpu::new(&Start::Fields(&field::initial(setup)), setup.side, bound, folder, setup.streams)?),
+        (false, Some(checkpoint)) => Box::new(cpu::Cpu::new(cpu::decompress(&checkpoint.streams, setup.side)?, bound, folder)),
+        (false, None) => Box::new(cpu::Cpu::new(field::initial(setup), bound, folder)),
+    };
+    Ok((step, solver))
 }
 
 fn run(args: Run) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.folder)?;
     let bound = Bound::new(args.bound)?;
     let latest = if args.resume { file::latest(&args.folder)? } else { None };
-    let (begun, fields) = match latest {
-        Some(path) => restore(&path, &args.setup)?,
-        None => (0, field::initial(&args.setup)),
-    };
-    let mut solver: Box<dyn Solver> = Box::new(cpu::Cpu::new(fields, bound, args.folder));
-    let mut step = begun;
+    let (mut step, mut solver) = solver(&args.setup, latest.as_deref(), bound, args.folder)?;
     while step < args.steps {
         let next = (step + args.every - step % args.every).min(args.steps);
         solver.advance(next - step)?;
         step = next;
-        if step % args.every == 0 {
+        if step.is_multiple_of(args.every) {
             solver.checkpoint(step)?;
         }
     }
@@ -125,25 +177,16 @@ fn run(args: Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Step and fields of a checkpoint.
-fn restore(path: &std::path::Path, setup: &Setup) -> anyhow::Result<(u64, Vec<Field>)> {
-    let checkpoint = file::read(path)?;
-    ensure!(checkpoint.streams.len() == setup.fields, "{} holds {} fields, not {}", path.display(), checkpoint.streams.len(), setup.fields);
-    let fields = cpu::decompress(&checkpoint.streams, setup.side).with_context(|| format!("cannot restore {}", path.display()))?;
-    Ok((checkpoint.step, fields))
-}
-
 fn check(args: Check) -> anyhow::Result<()> {
-    let (step, restored) = restore(&args.file, &args.setup)?;
-    ensure!(step <= args.steps, "the checkpoint's step {step} is past --steps {}", args.steps);
     let bound = file::bound(&args.file)?;
-    let run = |fields, steps| -> anyhow::Result<_> {
-        let mut solver = cpu::Cpu::new(fields, Bound::new(bound)?, PathBuf::new());
-        solver.advance(steps)?;
-        solver.fields()
+    let run = |from: Option<&Path>| -> anyhow::Result<_> {
+        let (step, mut solver) = solver(&args.setup, from, Bound::new(bound)?, PathBuf::new())?;
+        ensure!(step <= args.steps, "the checkpoint's step {step} is past --steps {}", args.steps);
+        solver.advance(args.steps - step)?;
+        Ok((step, solver.fields()?))
     };
-    let continued = run(restored, args.steps - step)?;
-    let reference = run(field::initial(&args.setup), args.steps)?;
+    let (step, continued) = run(Some(&args.file))?;
+    let (_, reference) = run(None)?;
     let (mut largest, mut allowed) = (0.0f64, 0.0f64);
     for (a, b) in continued.iter().zip(&reference) {
         let (difference, rounding) = (a.largest_difference(b), b.rounding(args.steps - step));
@@ -152,14 +195,4 @@ fn check(args: Check) -> anyhow::Result<()> {
     }
     println!("continued from step {step} to {}: at most {largest:.3e} from the run without compression, {allowed:.3e} allowed", args.steps);
     Ok(())
-}
-
-impl Values {
-    /// Bytes of the values.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::F32(values) => size_of_val(&values[..]),
-            Self::F64(values) => size_of_val(&values[..]),
-        }
-    }
 }

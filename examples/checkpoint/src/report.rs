@@ -10,8 +10,10 @@ pub struct Report {
     /// Bytes of the fields and of their streams, over all checkpoints.
     pub field_bytes: u64,
     pub stream_bytes: u64,
-    /// How long the solver stood still for checkpoints.
+    /// How long the solver stood still for checkpoints: compressing (on a GPU by events), and waiting for earlier ones to be copied.
     pub stall: Duration,
+    /// The second part of that.
+    pub waited: Duration,
     /// How long copying and writing went on, most of it while the solver ran.
     pub writing: Duration,
     /// Of that, how long the solver ran meanwhile.
