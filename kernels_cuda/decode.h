@@ -27,9 +27,9 @@ constexpr u32 CODED_STRIDE = 16416;             // a buffer: up to 15 bytes befo
 // What became of a field, gathered from the blocks: zero between launches.
 struct FieldState {
   u64 verdict;                                  // the largest ~(status, chunk); 0: nothing wrong
-  u32 arrived;                                  // chunks accounted for
-  u32 reserved;
+  u64 arrived;                                  // chunks accounted for, and VERDICT_POSTED for each block that found something wrong
 };
+constexpr u64 VERDICT_POSTED = 1ull << 32;
 static_assert(sizeof(FieldState) == 16, "state ABI");
 PFPL_FN u64 verdict_of(u32 status, u32 chunk) { return status == OK ? 0 : ~((u64)status << 32 | chunk); }
 PFPL_FN u64 worse(u64 a, u64 b) { return a > b ? a : b; }
@@ -38,19 +38,32 @@ enum Form : u32 { NOTHING, ZEROS, RAW, CODED };                            // ho
 struct Job {
   u64 out;                                      // device address of the chunk's first value (before the field, if a range starts inside)
   u64 source;                                   // device address of the first coded byte
-  u64 end;                                      // device address of the end of the archive
-  u64 verdict;                                  // known before decoding
+  u32 form, length, left;                       // left: bytes from `source` to the end of the archive, or LEFT_ENOUGH
+  u32 chunk;                                    // of the field
   u16 low, high;                                // its values low .. high-1 are wanted
-  u32 chunk, length;
-  u32 form, field;
-  u32 closing;                                  // not 0: the block's last job of this field; chunks that it accounts for
-  u32 total;                                    // chunks of the field in this launch
+  u16 more, matter;                             // there is a job after this one; verdicts are to be looked after
   float bound;
-  u32 more;                                     // there is a job after this one
+  u32 field;
+  u64 verdict;                                  // known before decoding
+  u64 stream_bytes;                             // the field's; in a closing job
+  u32 closing;                                  // not 0: the block's last job of this field; chunks that it accounts for
+  u32 reserved;
+};
+constexpr u32 LEFT_ENOUGH = 0x10000;
+
+// Where the block is: its next chunk.
+struct Place {
+  u64 out, source, left, table;                 // as in Job; the chunk's entry
+  u32 next, stop, last;                         // in the launch: the chunk, the end of this block's chunks of the field, of all its chunks
+  u32 field_end, field, begin;                  // end of the field in the launch; where this block began in it
+  u32 chunk, status;                            // in the field; the field's own
+  u16 low, high;                                // of the next chunk: first value wanted; of the field's last chunk: end of those wanted
+  float bound;
+  u64 stream_bytes;
 };
 
 template <class Value> struct DecodeShared {
-  u32 selector[16];                             // nibble -> byte permute that spreads bytes out to where the nibble has ones
+  alignas(128) u32 selector[16];                // nibble -> byte permute that spreads bytes out to where the nibble has ones
   u32 running[16];                              // nibble -> byte permute of a running value: byte 0 is the value before
   u8 coded[2][CODED_STRIDE];
   Words2 flags[CHUNK_BYTES / 32];               // level 1: 32 flags, rotated left by 2; nonzero bytes before them, in the run's warp
@@ -60,20 +73,20 @@ template <class Value> struct DecodeShared {
   u32 kept, planes;                             // kept bytes of level 2 begin here; planes that can hold a one, or 0: levels 4 to 2 do not add up
   u64 verdict;                                  // of this block's chunks of the field so far
   Job job[2];
-  // where the block is: of the next chunk
-  u64 first, count, stream, out, table, offset, end, index;
-  u32 next, last, field, field_end, field_first, status;
-  float bound;
-  u32 taken;                                    // chunks of the field accounted for
+  Place place;
 };
 
-PFPL_FN u32 word_at(const u8* p, u32 at) {      // the 4 bytes at p + at
-  const u32* w = (const u32*)(p + (at & ~3u));
+// Places in the coded bytes are shared addresses.
+PFPL_FN u32 word_at(u32 at) {                   // the 4 bytes at `at`
+  const u32* w = shared_at<const u32>(at & ~3u);
   return funnel_right(w[0], w[1], at * 8);
 }
-template <class Value> PFPL_FN u32 running_bytes(const DecodeShared<Value>& s, const u8* coded, u32 flags, u32 at) {      // `at`: of the value before
-  const u32* w = (const u32*)(coded + (i32)(at & ~3u));
-  return permute(w[0], w[1], s.running[flags] + (at & 3) * 0x1111u);
+// Entry flags / 4 of a table of 16 words, 64-byte aligned.
+PFPL_FN u32 entry_of(const u32* table, u32 flags) { return *shared_at<const u32>(shared_address(table) | (flags & 0x3c)); }
+// Four bytes of a level: the flags are bits 2 to 5; `at`: where the value before them is.
+template <class Value> PFPL_FN u32 running_bytes(const DecodeShared<Value>& s, u32 flags, u32 at) {
+  const u32* w = shared_at<const u32>(at & ~3u);
+  return permute(w[0], w[1], entry_of(s.running, flags) + (at & 3) * 0x1111u);
 }
 
 // ---------------------------------------------------------------- which chunk, and where
@@ -90,20 +103,25 @@ PFPL_FN u32 field_of(const DecodeField* fields, u32 count, u32 g, u32 from, u32 
   return low;
 }
 
-// Sum of the lengths of entries part * 4 .. of a table's first `count`, by warps part of parts; `bad`: an entry was.
-PFPL_FN u64 sum_lengths(const u32* table, u64 count, u32 part, u32 parts, u32 lane, bool& bad) {
+// Sum of the lengths of a table's first `count` entries, by lanes `lane` of `lanes`; CHECK: is any entry bad.  After a bad one nothing
+// depends on the sum, and eight lengths of sound ones do not wrap.
+template <bool CHECK> PFPL_FN u64 sum_lengths(const u32* table, u64 count, u32 lane, u32 lanes, bool& bad) {
   u64 sum = 0;
-  for (u64 i = part * 32 + lane; i < count; i += parts * 32 * 8) {
-    u32 e[8];
-    PFPL_UNROLL for (u32 k = 0; k < 8; k++) e[k] = i + k * parts * 32 < count ? table[i + k * parts * 32] : EMPTY_CHUNK_BYTES;
-    u32 t = 0;
-    PFPL_UNROLL for (u32 k = 0; k < 8; k++) {
-      bad |= bad_entry(e[k]);
-      t += (e[k] & ~RAW_FLAG) - (i + k * parts * 32 < count ? 0 : EMPTY_CHUNK_BYTES);
-    }
-    sum += t;                                   // eight lengths of sound entries do not wrap; after a bad one nothing depends on the sum
+  table += lane;
+  PFPL_ROLL for (; count >= 8 * lanes; count -= 8 * lanes, table += 8 * lanes) {
+    u32 e[8], t = 0;
+    PFPL_UNROLL for (u32 k = 0; k < 8; k++) e[k] = load_constant(table + k * lanes);
+    PFPL_UNROLL for (u32 k = 0; k < 8; k++) { t += e[k] & ~RAW_FLAG; if (CHECK) bad |= bad_entry(e[k]); }
+    sum += t;
   }
-  return sum;
+  const u32 rest = (u32)count > lane ? (u32)count - lane : 0;
+  u32 t = 0;
+  PFPL_UNROLL for (u32 k = 0; k < 8; k++) if (k * lanes < rest) {
+    const u32 e = load_constant(table + k * lanes);
+    t += e & ~RAW_FLAG;
+    if (CHECK) bad |= bad_entry(e);
+  }
+  return sum + t;
 }
 PFPL_FN u64 warp_sum(u64 v) {
   PFPL_UNROLL for (u32 d = 16; d; d >>= 1) v += (u64)shuffle_xor((u32)(v >> 32), d) << 32 | shuffle_xor((u32)v, d);
@@ -134,62 +152,71 @@ template <class Value> PFPL_FN Entered<Value> enter(const Launch& launch, const 
   e.layout = read_header<Value>((const u32*)e.field.stream, e.field.bytes, e.field.n);
   e.index = e.field.first / Element<Value>::CODES + (g - e.field.first_chunk);
   e.bad = false;
-  e.before = e.layout.status == OK ? sum_lengths((const u32*)(e.field.stream + e.layout.table), e.index, part, parts, lane, e.bad) : 0;
+  e.before = 0;
+  if (e.layout.status == OK && e.index) {
+    const u32* table = (const u32*)(e.field.stream + e.layout.table);
+    const u32 at = part * 32 + lane, lanes = parts * 32;
+    // the chunks before a range are nobody's, so its first block looks at their entries too
+    e.before = g == e.field.first_chunk ? sum_lengths<true>(table, e.index, at, lanes, e.bad) : sum_lengths<false>(table, e.index, at, lanes, e.bad);
+  }
   return e;
 }
 // Takes note of it.  One warp; `before` and `bad` complete.  Gives the verdict on the entries before a range.
-template <class Value> PFPL_FN u64 note(DecodeShared<Value>& s, const Entered<Value>& e, u32 g, u32 lane) {
-  u64 verdict = e.layout.status == OK ? 0 : verdict_of(e.layout.status, NO_CHUNK);
+template <class Value> PFPL_FN u64 note(Place& s, const Entered<Value>& e, u32 g, u32 lane) {
+  constexpr u32 CODES = Element<Value>::CODES;
+  const bool fine = e.layout.status == OK;
   const u64 room = e.layout.end - e.layout.payload;
-  if (e.layout.status == OK && g == e.field.first_chunk && (e.bad || e.before > room))
+  u64 verdict = verdict_of(e.layout.status, NO_CHUNK);
+  if (fine && (e.bad || (g == e.field.first_chunk && e.before > room)))
     verdict = verdict_of(BAD_TABLE, first_bad((const u32*)(e.field.stream + e.layout.table), e.index, room, lane));
   warp_barrier();                               // all lanes have read s
   if (lane == 0) {
-    s.first = e.field.first; s.count = e.field.count; s.stream = e.field.stream;
-    s.table = e.field.stream + e.layout.table; s.offset = e.layout.payload + e.before; s.end = e.layout.end; s.index = e.index;
-    s.out = e.field.field + (e.index * Element<Value>::CODES - e.field.first) * sizeof(Value);
-    s.field = e.number; s.field_first = e.field.first_chunk; s.field_end = e.end; s.status = e.layout.status; s.bound = e.layout.bound;
-    s.taken = 0;
+    const u64 stopped = e.field.first + e.field.count;
+    s.out = e.field.field + (e.index * CODES - e.field.first) * sizeof(Value);
+    s.source = e.field.stream + e.layout.payload + e.before; s.left = fine && e.before <= room ? room - e.before : 0;
+    s.table = e.field.stream + e.layout.table + 4 * e.index;
+    s.stop = e.end < s.last ? e.end : s.last; s.field_end = e.end; s.field = e.number; s.begin = g;
+    s.chunk = (u32)e.index; s.status = e.layout.status; s.bound = e.layout.bound; s.stream_bytes = e.layout.end;
+    s.low = g == e.field.first_chunk ? (u16)(e.field.first % CODES) : 0;
+    s.high = (u16)((stopped - 1) % CODES + 1);
   }
   warp_barrier();
   return verdict;
 }
 // Describes chunk s.next in `job` and steps past it.  One warp.
-template <class Value> PFPL_FN void describe(DecodeShared<Value>& s, Job& job, u64 verdict, u32 lane) {
-  constexpr u32 CODES = Element<Value>::CODES;
+template <class Value> PFPL_FN void describe(Place& s, Job& job, u64 verdict, u32 lane) {
   warp_barrier();                               // all lanes have read s
   if (lane == 0) {
-    const u32 stop = s.field_end < s.last ? s.field_end : s.last;         // of this block's chunks of the field
-    job.out = s.out; job.source = s.stream + s.offset; job.end = s.stream + s.end;
-    job.bound = s.bound; job.field = s.field; job.total = s.field_end - s.field_first; job.chunk = (u32)s.index;
-    u32 form = NOTHING, length = 0, steps = stop - s.next;                // of a refused field the rest is passed over at once
+    const u32 next = s.next, stop = s.stop;
+    u32 form = NOTHING, length = 0, end = stop; // of a refused field the rest is passed over at once
+    const u64 left = s.left, source = s.source;
     if (s.status == OK) {
-      const u32 entry = *(const u32*)(s.table + 4 * s.index);
+      const u32 entry = load_constant((const u32*)s.table);
       length = entry & ~RAW_FLAG;
-      steps = 1;
-      if (bad_entry(entry) || s.offset > s.end || length > s.end - s.offset) verdict = worse(verdict, verdict_of(BAD_TABLE, (u32)s.index));
-      else form = entry & RAW_FLAG ? RAW : length == EMPTY_CHUNK_BYTES ? ZEROS : CODED;
+      end = next + 1;
+      if (bad_entry(entry) || length > left) { verdict = worse(verdict, verdict_of(BAD_TABLE, s.chunk)); s.left = 0; }      // nothing after it counts
+      else { form = entry & RAW_FLAG ? RAW : length == EMPTY_CHUNK_BYTES ? ZEROS : CODED; s.left = left - length; }
+      s.source = source + length; s.table += 4;
     }
-    job.form = form; job.length = length; job.verdict = verdict;
-    const u64 begin = s.index * CODES, stopped = s.first + s.count;
-    job.low = begin < s.first ? (u16)(s.first - begin) : 0;
-    job.high = (u16)(stopped - begin < CODES ? stopped - begin : CODES);
-    s.taken += steps;
-    s.next += steps; s.index += steps; s.offset += length; s.out += (u64)steps * CHUNK_BYTES;
-    job.closing = s.next == stop ? s.taken : 0;
-    job.more = s.next < s.last;
+    job.out = s.out; job.source = source; job.form = form; job.length = length; job.left = left < LEFT_ENOUGH ? (u32)left : LEFT_ENOUGH;
+    job.chunk = s.chunk; job.bound = s.bound; job.field = s.field; job.verdict = verdict;
+    job.low = s.low; job.high = end == s.field_end ? s.high : (u16)Element<Value>::CODES;
+    job.closing = end == stop ? end - s.begin : 0; job.stream_bytes = s.stream_bytes;
+    job.more = end < s.last; job.matter = end == stop || form == NOTHING || verdict;
+    s.low = 0; s.out += CHUNK_BYTES; s.chunk++; s.next = end;
   }
   warp_barrier();
 }
-template <class Value> PFPL_FN void next_job(DecodeShared<Value>& s, const Launch& launch, const DecodeField* fields, Job& job, u32 lane) {
-  u64 verdict = 0;
-  if (s.next == s.field_end) {
-    const u32 g = s.next;
-    Entered<Value> e = enter<Value>(launch, fields, g, s.field + 1, 0, 1, lane);
-    e.before = warp_sum(e.before); e.bad = any(e.bad);
-    verdict = note(s, e, g, lane);
-  }
-  describe(s, job, verdict, lane);
+// The rare case of it.
+template <class Value> PFPL_NOINLINE u64 enter_next(Place& s, const Launch& launch, const DecodeField* fields, u32 lane) {
+  const u32 g = s.next;
+  Entered<Value> e = enter<Value>(launch, fields, g, s.field + 1, 0, 1, lane);
+  e.before = warp_sum(e.before); e.bad = any(e.bad);
+  return note(s, e, g, lane);
+}
+template <class Value> PFPL_FN void next_job(Place& s, const Launch& launch, const DecodeField* fields, Job& job, u32 lane) {
+  const u64 verdict = s.next == s.field_end ? enter_next<Value>(s, launch, fields, lane) : 0;
+  describe<Value>(s, job, verdict, lane);
 }
 
 // ---------------------------------------------------------------- verdicts
@@ -199,47 +226,71 @@ PFPL_FN void write_outcome(u64 outcome, u64 stream_bytes, u64 verdict) {
   o->stream_bytes = status == OK || status >= BAD_TABLE ? stream_bytes : 0;
   o->status = status; o->chunk = chunk;
 }
-// One thread, for all of the block's chunks of the field: the block that completes the field writes its outcome.
-PFPL_FN void arrive(const Launch& launch, const DecodeField& field, const Job& job, u64 verdict) {
-  if (!field.outcome) return;
-  if (job.closing != job.total) {
-    FieldState* f = (FieldState*)(launch.state + CONTROL_BYTES) + job.field;
-    if (verdict) fetch_max(&f->verdict, verdict);
-    if (fetch_add_ordered(&f->arrived, job.closing) + job.closing != job.total) return;
-    verdict = load_relaxed(&f->verdict);
-    store_relaxed(&f->verdict, (u64)0); store_relaxed(&f->arrived, 0u);
-  }
-  write_outcome(field.outcome, job.end - field.stream, verdict);
+PFPL_FN FieldState* state_of(const Launch& launch, const Job& job) { return (FieldState*)(launch.state + CONTROL_BYTES) + job.field; }
+PFPL_FN u32 chunks_of_field(const Launch& launch, const DecodeField* fields, u32 f) {
+  return (f + 1 < launch.fields ? fields[f + 1].first_chunk : launch.chunks) - fields[f].first_chunk;
+}
+// One thread: what is wrong with the chunk; and at the block's last one of the field the arrival of its chunks.  The block that completes
+// a field writes its outcome, in conclude(), which takes what judge() gave.
+template <class Value> PFPL_FN u64 judge(DecodeShared<Value>& s, const Launch& launch, const DecodeField* fields, const Job& job, bool nothing) {
+  u64 verdict = worse(job.verdict, s.verdict);
+  if (nothing && job.form != NOTHING) verdict = worse(verdict, verdict_of(CORRUPT_CHUNK, job.chunk));
+  s.verdict = job.closing ? 0 : verdict;
+  const u64 outcome = fields[job.field].outcome;
+  if (!job.closing || !outcome) return 0;
+  if (job.closing == chunks_of_field(launch, fields, job.field)) { write_outcome(outcome, job.stream_bytes, verdict); return 0; }
+  FieldState* f = state_of(launch, job);
+  if (!verdict) return fetch_add(&f->arrived, (u64)job.closing) + job.closing;
+  fetch_max(&f->verdict, verdict);
+  return fetch_add_ordered(&f->arrived, VERDICT_POSTED + job.closing) + VERDICT_POSTED + job.closing;
+}
+PFPL_FN void conclude(const Launch& launch, const DecodeField* fields, const Job& job, u64 arrived) {
+  if ((u32)arrived != chunks_of_field(launch, fields, job.field)) return;
+  FieldState* f = state_of(launch, job);
+  u64 verdict = 0;
+  if (arrived >= VERDICT_POSTED) { fence(); verdict = load_relaxed(&f->verdict); store_relaxed(&f->verdict, (u64)0); }
+  store_relaxed(&f->arrived, (u64)0);
+  write_outcome(fields[job.field].outcome, job.stream_bytes, verdict);
 }
 
 // ---------------------------------------------------------------- coded bytes
+// Starts the copy of a job's coded bytes into a buffer: whole units of 16 bytes, but nothing past the archive.
 template <class Value> PFPL_FN void request(DecodeShared<Value>& s, const Job& job, u32 buffer, u32 tid) {
+  const u32 begin = (u32)job.source & 15, bytes = begin + job.length, units = (bytes + 15) / 16, room = begin + job.left;
+  const u8* from = (const u8*)(job.source - begin);
   if (job.form == NOTHING) return;
-  const u32 begin = (u32)job.source & 15, units = (begin + job.length + 15) / 16;
-  const u64 from = job.source - begin, left = job.end - from;             // whole units, but nothing past the archive
-  const u32 room = left < CODED_STRIDE ? (u32)left : CODED_STRIDE;
-  PFPL_ROLL for (u32 u = tid; u < units; u += DECODE_THREADS)
-    copy_async<16>(s.coded[buffer] + u * 16, (const void*)(from + u * 16), room - u * 16 < 16 ? room - u * 16 : 16);
+  u8* const to = s.coded[buffer] + tid * 16;
+  from += tid * 16;
+  if (room >= units * 16) {
+    constexpr u32 ROUND = DECODE_THREADS * 16;
+    PFPL_UNROLL for (u32 k = 0; k < 4; k++) if (tid + k * DECODE_THREADS < units) copy_async(to + k * ROUND, from + k * ROUND);
+    if (units > 4 * DECODE_THREADS) { PFPL_UNROLL for (u32 k = 4; k < 9; k++) if (tid + k * DECODE_THREADS < units) copy_async(to + k * ROUND, from + k * ROUND); }
+  } else {
+    PFPL_ROLL for (u32 at = 0; tid * 16 + at < bytes; at += DECODE_THREADS * 16) {
+      const u32 rest = room - tid * 16 - at;
+      copy_async<16>(to + at, from + at, rest < 16 ? rest : 16);
+    }
+  }
 }
 
 // Levels 4, 3 and 2 of a chunk's bitmap -> s.level2, s.kept, s.planes.  One warp.  Do they add up?
-template <class Value> PFPL_FN bool upper_levels(DecodeShared<Value>& s, const Job& job, const u8* coded, u32 lane) {
-  const u32 begin = (u32)job.source & 15, end = begin + job.length;
-  if ((word_at(coded, end - 2) & 0xffff) != CHUNK_BYTES) return false;
+template <class Value> PFPL_FN bool upper_levels(DecodeShared<Value>& s, const Job& job, u32 coded, u32 lane) {
+  const u32 begin = coded + ((u32)job.source & 15), end = begin + job.length;
+  if ((word_at(end - 2) & 0xffff) != CHUNK_BYTES) return false;
   if (job.form == ZEROS) { if (lane == 0) s.planes = 1; return true; }
   u32 at = end - 6;                             // kept bytes of the level at hand end here
-  const u32 level4 = word_at(coded, at), n4 = popcount(level4);
+  const u32 level4 = word_at(at), n4 = popcount(level4);
   if (n4 > at - begin) return false;
   at -= n4;
   const u32 k = popcount(level4 & ALL_LANES >> (31 - lane));
-  const u32 level3 = k ? coded[at + k - 1] : 0;                            // byte `lane`
+  const u32 level3 = k ? *shared_at<const u8>(at + k - 1) : 0;                            // byte `lane`
   const u32 c3 = popcount(level3), upto3 = warp_scan(c3), n3 = shuffle(upto3, 31);
   if (n3 > at - begin) return false;
   at -= n3;
   u32 f0 = 0, f1 = 0;                           // bytes 8 lane .. 8 lane + 7 of level 2: zero up to the first kept one
   if (upto3) {
     const u32 before = upto3 - c3, p = at + before - 1;
-    f0 = running_bytes(s, coded, level3 & 15, p); f1 = running_bytes(s, coded, level3 >> 4, p + popcount(level3 & 15));
+    f0 = running_bytes(s, level3 << 2, p); f1 = running_bytes(s, level3 >> 2, p + popcount(level3 & 15));
     if (!before) {
       const u32 z = lowest_bit(level3) * 8;
       if (z < 32) f0 &= ALL_LANES << z; else { f0 = 0; f1 &= ALL_LANES << (z - 32); }
@@ -252,20 +303,21 @@ template <class Value> PFPL_FN bool upper_levels(DecodeShared<Value>& s, const J
   if (lane == 0) { s.kept = at - n2; s.planes = Element<Value>::WIDTH >> (half ? 0 : quarter ? 1 : 2); }
   return true;
 }
-template <class Value> PFPL_FN void levels(DecodeShared<Value>& s, const Job& job, const u8* coded, u32 lane) {
+template <class Value> PFPL_FN void levels(DecodeShared<Value>& s, const Job& job, u32 coded, u32 lane) {
   if (job.form != CODED && job.form != ZEROS) return;
   const bool sound = upper_levels(s, job, coded, lane);
   if (lane == 0 && !sound) s.planes = 0;
 }
 
 // Level 1 of the last 128 * NB bitmap bytes, those of the planes that can hold a one, NB bytes a thread -> s.flags, s.counts, s.live.
-template <u32 NB, class Value> PFPL_FN void level1(DecodeShared<Value>& s, const u8* coded, u32 tid) {
+template <u32 NB, class Value> PFPL_FN void level1(DecodeShared<Value>& s, u32 tid) {
   constexpr u32 NF = NB / 4, START = CHUNK_BYTES / 8 - DECODE_THREADS * NB;
   const u32 bit = START + tid * NB, shift = bit & 31;
   const Words2 l2 = s.level2[bit / 32];
   const u32 before = l2.y + popcount(l2.x & ((1u << shift) - 1)), f = l2.x >> shift & ((1u << NB) - 1);
-  u32 F[NF], at = s.kept + before - 1;
-  PFPL_UNROLL for (u32 g = 0; g < NF; g++) { const u32 n = f >> (4 * g) & 15; F[g] = running_bytes(s, coded, n, at); at += popcount(n); }
+  const u32 at = s.kept + before - 1;
+  u32 F[NF];
+  PFPL_UNROLL for (u32 g = 0; g < NF; g++) F[g] = running_bytes(s, g ? f >> (4 * g - 2) : f << 2, at + (g ? popcount(f & ((1u << 4 * g) - 1)) : 0));
   if (!before) {                                // zero up to the first kept byte
     const u32 z = f ? lowest_bit(f) : NB;
     PFPL_UNROLL for (u32 g = 0; g < NF; g++) if (z > 4 * g) F[g] = z >= 4 * g + 4 ? 0 : F[g] & ALL_LANES << 8 * (z - 4 * g);
@@ -278,10 +330,8 @@ template <u32 NB, class Value> PFPL_FN void level1(DecodeShared<Value>& s, const
 }
 
 // The word whose nibble is `rotation` / 4 of flag word f, its nonzero bytes spread out; `below`: the flags before it.
-template <class Value> PFPL_FN u32 spread(const DecodeShared<Value>& s, const u8* coded, Words2 f, u32 from, u32 rotation, u32 below) {
-  const u32 at = f.y + popcount(f.x & below) + from;
-  const u32 selector = *(const u32*)((const u8*)s.selector + (funnel_right(f.x, f.x, rotation) & 0x3c));
-  return permute(word_at(coded, at), 0, selector);
+template <class Value> PFPL_FN u32 spread(const DecodeShared<Value>& s, Words2 f, u32 from, u32 rotation, u32 below) {
+  return permute(word_at(f.y + popcount(f.x & below) + from), 0, entry_of(s.selector, funnel_right(f.x, f.x, rotation)));
 }
 
 // ---------------------------------------------------------------- planes to differences
@@ -322,36 +372,43 @@ template <u32 NP, class Value, class Wanted, class Pick> PFPL_FN void each_word(
   }
 }
 
-// Planes of a coded chunk, of which at most the lowest NP hold a one; `from`: where the chunk's bytes begin.
-template <u32 NP, class Value> PFPL_FN void gather(const DecodeShared<Value>& s, const u8* coded, u32 from, u32* r, u32 tid) {
+// Planes of a coded chunk, of which at most the lowest NP hold a one; `from`: where the chunk's bytes begin.  Gives the number of planes
+// that this warp needs; the words of the others are not set.
+template <u32 NP, class Value> PFPL_FN u32 gather(const DecodeShared<Value>& s, Words4 counts, u32 from, u32* r, u32 tid) {
   using L = Lane<Value>;
   constexpr u32 PLANE_FLAGS = L::PLANE / 8;     // flag words of a plane
   constexpr u32 RUNS = NP / 4;                  // planes whose flags one warp made
   constexpr u32 LANES = 32 / RUNS;              // lanes that made a plane's; a quarter of them (at least one) made those this warp needs
+  constexpr u32 GROUPS = NP / 4 / L::PAIR, WIDTH = Element<Value>::WIDTH;
   const L at(tid);
   const u32 warp = tid / 32, rotation = at.word % 8 * 4, below = ((1u << rotation) - 1) << 2;
-  const Words2* const flags = s.flags + (Element<Value>::WIDTH - NP) * PLANE_FLAGS + at.word / 8 + at.odd * 8 * PLANE_FLAGS;
-  u32 start[DECODE_WARPS], live[DECODE_WARPS];
-  PFPL_UNROLL for (u32 q = 0; q < DECODE_WARPS; q++) { start[q] = from; from += s.counts[q]; live[q] = s.live[q] >> (warp * LANES / 4); }
-  each_word<NP, Value>(r,
-    [&](u32 i) {
-      u32 hit = 0;
-      PFPL_UNROLL for (u32 k = 0; k < 4 * L::PAIR; k++) {
-        const u32 l = L::PAIR == 1 ? 4 * i + k : i / 2 * 16 + i % 2 * 4 + k % 4 + k / 4 * 8;
-        hit |= live[l / RUNS] & ((1u << (LANES < 4 ? 1 : LANES / 4)) - 1) << l % RUNS * LANES;
-      }
-      return hit != 0;
-    },
+  const Words2* const flags = s.flags + (WIDTH - NP) * PLANE_FLAGS + at.word / 8 + at.odd * 8 * PLANE_FLAGS;
+  const u32 start[DECODE_WARPS] = {from, from + counts.x, from + counts.x + counts.y, from + counts.x + counts.y + counts.z};
+  const Words4 lives = *(const Words4*)s.live;
+  const u32 shift = warp * LANES / 4, live[DECODE_WARPS] = {lives.x >> shift, lives.y >> shift, lives.z >> shift, lives.w >> shift};
+  u32 hit[GROUPS];
+  PFPL_UNROLL for (u32 i = 0; i < GROUPS; i++) {
+    hit[i] = 0;
+    PFPL_UNROLL for (u32 k = 0; k < 4 * L::PAIR; k++) {
+      const u32 l = L::PAIR == 1 ? 4 * i + k : i / 2 * 16 + i % 2 * 4 + k % 4 + k / 4 * 8;
+      hit[i] |= live[l / RUNS] & ((1u << (LANES < 4 ? 1 : LANES / 4)) - 1) << l % RUNS * LANES;
+    }
+  }
+  each_word<NP, Value>(r, [&](u32 i) { return hit[i] != 0; },
     [&](u32 l) {
       const u32 mine = L::PAIR == 1 || l / RUNS == (l + 8) / RUNS || !at.odd ? start[l / RUNS] : start[(l + 8) / RUNS % DECODE_WARPS];
-      return at.trade(spread(s, coded, flags[l * PLANE_FLAGS], mine, rotation, below));
+      return at.trade(spread(s, flags[l * PLANE_FLAGS], mine, rotation, below));
     });
+  u32 upper = 0, middle = 0;
+  PFPL_UNROLL for (u32 i = 0; i + 4 < GROUPS; i++) upper |= hit[i];
+  if (GROUPS > 2) middle = hit[GROUPS > 2 ? GROUPS - 4 : 0] | hit[GROUPS > 2 ? GROUPS - 3 : 0];
+  return upper ? WIDTH : middle ? WIDTH / 2 : WIDTH / 4;
 }
 // Planes of a raw chunk.
-template <class Value> PFPL_FN void gather_raw(const u8* coded, u32 from, u32* r, u32 tid) {
+template <class Value> PFPL_FN void gather_raw(u32 from, u32* r, u32 tid) {
   const Lane<Value> at(tid);
-  const u8* const p = coded + 4 * (at.word + at.odd * 8 * at.PLANE);
-  each_word<Element<Value>::WIDTH, Value>(r, [](u32) { return true; }, [&](u32 l) { return at.trade(word_at(p + l * 4 * at.PLANE, from)); });
+  from += 4 * (at.word + at.odd * 8 * at.PLANE);
+  each_word<Element<Value>::WIDTH, Value>(r, [](u32) { return true; }, [&](u32 l) { return at.trade(word_at(from + l * 4 * at.PLANE)); });
 }
 
 // Planes -> negabinary differences + m, last element first; 64-bit ones as upper halves r[0..15] and lower halves r[16..31].
@@ -373,6 +430,7 @@ template <> struct Codes<float> {
   static PFPL_FN u32 get(const u32* r, u32 i) { return r[i]; }
   static PFPL_FN void put(u32* r, u32 i, u32 v) { r[i] = v; }
   static PFPL_FN u32 top(u32 v) { return v; }
+  static PFPL_FN u32 opaque_minus_m() { return opaque(0u - Element<float>::NEGABINARY); }      // in a register: sums of three are one operation
   static PFPL_FN u32 signed_bits(u32 v, u32 c) { return v ^ c << 31; }
 };
 template <> struct Codes<double> {
@@ -383,6 +441,7 @@ template <> struct Codes<double> {
   static PFPL_FN u64 get(const u32* r, u32 i) { return (u64)r[i] << 32 | r[16 + i]; }
   static PFPL_FN void put(u32* r, u32 i, u64 v) { r[i] = (u32)(v >> 32); r[16 + i] = (u32)v; }
   static PFPL_FN u32 top(u64 v) { return (u32)(v >> 32); }
+  static PFPL_FN u64 opaque_minus_m() { return 0ull - Element<double>::NEGABINARY; }
   static PFPL_FN u64 signed_bits(u64 v, u64 c) { return v ^ (u64)((u32)c << 31) << 32; }
 };
 PFPL_FN u32 scan(u32 v, u32) { return warp_scan(v); }
@@ -394,18 +453,22 @@ PFPL_FN u64 scan(u64 v, u32 lane) {
   return v;
 }
 
-// Differences -> values, in place; `sum`: the code before the thread's first.
-template <class Value> PFPL_FN void values(u32* r, typename Element<Value>::Code sum, Value eb2) {
+// Differences -> values, in place; `sum`: the code before the thread's first.  `near`: the codes differ by less than a quarter of 2R, so
+// that they are all bins if the first is and none has left its half of 4R.
+template <class Value> PFPL_FN void values(u32* r, typename Element<Value>::Code sum, Value eb2, bool near) {
   using E = Element<Value>; using C = Codes<Value>; using Code = typename E::Code;
-  u32 ones = 0, zeros = ALL_LANES;              // of the upper bits: which are one, which zero somewhere
+  constexpr u32 BIAS = (u32)(C::BIAS >> (E::WIDTH - 32));
+  const Code minus_m = C::opaque_minus_m();
+  u32 zeros = ALL_LANES;                        // of the upper bits: which are zero somewhere
   sum += C::BIAS;
   PFPL_UNROLL for (i32 i = C::PER_THREAD - 1; i >= 0; i--) {
-    sum = sum + C::get(r, i) - E::NEGABINARY;
+    sum = sum + C::get(r, i) + minus_m;
     C::put(r, i, sum);
-    ones |= C::top(sum); zeros &= C::top(sum);
+    zeros &= C::top(sum);
   }
-  const u32 bias = C::top((Code)C::BIAS);
-  if (any(((ones ^ bias) | (zeros ^ bias)) >> C::BIN_SHIFT) || !(eb2 <= C::LARGEST)) {
+  u32 ones = C::top(sum);                       // which are one
+  if (!near) { PFPL_UNROLL for (u32 i = 0; i < C::PER_THREAD; i++) ones |= C::top(C::get(r, i)); }
+  if (any(((ones ^ BIAS) | (zeros ^ BIAS)) >> C::BIN_SHIFT) || !(eb2 <= C::LARGEST)) {
     PFPL_UNROLL for (u32 i = 0; i < C::PER_THREAD; i++) C::put(r, i, bits_of(dequantize<Value>((Code)(C::get(r, i) - C::BIAS), eb2)));
   } else {
     const Value minus = -(C::TWO * eb2);
@@ -416,31 +479,32 @@ template <class Value> PFPL_FN void values(u32* r, typename Element<Value>::Code
   }
 }
 
-// Values -> memory, through `stage`, 4 KiB of this warp's: rows of 128 bytes, one a thread, 16-byte units XORed with the row.
-template <class Value> PFPL_FN void store(const u32* r, Words4* stage, u64 out, u32 low, u32 high, u32 tid) {
+// Values -> memory, through shared memory at `stage`, 128-byte aligned: rows of 128 bytes, one a thread, 16-byte units XORed with the row.
+// A warp reads what it wrote.
+template <class Value> PFPL_FN void store(const u32* r, u32 stage, u64 out, u32 low, u32 high, u32 tid) {
   constexpr u32 V = Codes<Value>::PER_THREAD, CODES = Element<Value>::CODES;
   const u32 lane = tid % 32, warp = tid / 32;
   PFPL_UNROLL for (u32 u = 0; u < 8; u++) {
     const Words4 w = sizeof(Value) == 4 ? Words4{r[31 - 4 * u], r[30 - 4 * u], r[29 - 4 * u], r[28 - 4 * u]}
                                         : Words4{r[31 - 2 * u], r[15 - 2 * u], r[30 - 2 * u], r[14 - 2 * u]};
-    stage[lane * 8 + (u ^ lane % 8)] = w;
+    *shared_at<Words4>((stage + tid * 128 + lane % 8 * 16) ^ u * 16) = w;
   }
   warp_barrier();
   if (!low && high == CODES && !(out & 15)) {
     Words4* const to = (Words4*)out + warp * 256 + lane;
-    PFPL_UNROLL for (u32 k = 0; k < 8; k++) to[32 * k] = stage[k * 32 + (lane ^ (lane / 8 + k % 2 * 4))];
+    PFPL_UNROLL for (u32 k = 0; k < 8; k++) store_words(to + 32 * k, *shared_at<const Words4>(stage + warp * 4096 + k * 512 + (lane ^ (lane / 8 + k % 2 * 4)) * 16));
   } else {
     using Code = typename Element<Value>::Code;
     constexpr u32 UNIT = 16 / sizeof(Value);    // values of a unit
     PFPL_ROLL for (u32 k = 0; k < V; k++) {
       const u32 i = k * 32 + lane, row = i / V, at = warp * 32 * V + i;
-      if (at >= low && at < high) ((Code*)out)[at] = ((const Code*)(stage + row * 8 + (i % V / UNIT ^ row % 8)))[i % UNIT];
+      if (at >= low && at < high) ((Code*)out)[at] = *shared_at<const Code>(stage + warp * 4096 + row * 128 + (i % V / UNIT ^ row % 8) * 16 + i % UNIT * sizeof(Code));
     }
   }
 }
 template <class Value> PFPL_FN void store_zeros(u64 out, u32 low, u32 high, u32 tid) {
   if (!low && high == Element<Value>::CODES && !(out & 15)) {
-    PFPL_UNROLL for (u32 k = 0; k < 8; k++) ((Words4*)out)[tid + k * DECODE_THREADS] = Words4{0, 0, 0, 0};
+    PFPL_UNROLL for (u32 k = 0; k < 8; k++) store_words((Words4*)out + tid + k * DECODE_THREADS, Words4{0, 0, 0, 0});
   } else {
     PFPL_ROLL for (u32 i = low + tid; i < high; i += DECODE_THREADS) ((Value*)out)[i] = 0;
   }
@@ -449,7 +513,7 @@ template <class Value> PFPL_FN void store_zeros(u64 out, u32 low, u32 high, u32 
 // ---------------------------------------------------------------- the kernel
 template <class Value> PFPL_FN void decode(const Launch& launch, const DecodeField* fields) {
   using E = Element<Value>; using C = Codes<Value>; using Code = typename E::Code;
-  auto& s = shared_memory<DecodeShared<Value>>();
+  auto& s = *shared_at<DecodeShared<Value>>(opaque(shared_address(&shared_memory<DecodeShared<Value>>())));     // the address computed once
   const u32 tid = thread_index(), lane = tid % 32, warp = tid / 32;
   if (tid < 16) {
     u32 selector = 0, running = 0, k = 0;
@@ -461,7 +525,8 @@ template <class Value> PFPL_FN void decode(const Launch& launch, const DecodeFie
     }
     s.selector[tid] = selector; s.running[tid] = running;
   }
-  const u32 g = (u32)((u64)launch.chunks * block_index() / grid_blocks()), last = (u32)((u64)launch.chunks * (block_index() + 1) / grid_blocks());
+  const u32 share = launch.chunks / grid_blocks(), more_by_one = launch.chunks % grid_blocks(), b = block_index();
+  const u32 g = b * share + (b < more_by_one ? b : more_by_one), last = g + share + (b < more_by_one);
   if (g < last) {
     Entered<Value> e = enter<Value>(launch, fields, g, 0, warp, DECODE_WARPS, lane);
     const u64 before = warp_sum(e.before);
@@ -470,49 +535,53 @@ template <class Value> PFPL_FN void decode(const Launch& launch, const DecodeFie
     barrier();
     if (warp == 0) {
       e.before = s.totals[0] + s.totals[1] + s.totals[2] + s.totals[3]; e.bad = s.counts[0] | s.counts[1] | s.counts[2] | s.counts[3];
-      if (lane == 0) { s.next = g; s.last = last; s.verdict = 0; }
-      describe(s, s.job[0], note(s, e, g, lane), lane);
+      if (lane == 0) { s.place.next = g; s.place.last = last; s.verdict = 0; }
+      warp_barrier();
+      describe<Value>(s.place, s.job[0], note(s.place, e, g, lane), lane);
     }
     barrier();
     request(s, s.job[0], 0, tid);
-    if (warp == 0 && s.job[0].more) next_job(s, launch, fields, s.job[1], lane);
+    if (warp == 0 && s.job[0].more) next_job<Value>(s.place, launch, fields, s.job[1], lane);
     copies_wait();
     barrier();
-    if (warp == 1) levels(s, s.job[0], s.coded[0], lane);
+    if (warp == 1) levels(s, s.job[0], shared_address(s.coded[0]), lane);
 
+    u64 arrived = 0;                            // thread 0: of the field that the block ends in
     for (u32 turn = 0;; turn ^= 1) {
       barrier();                                // B0
       const Job& job = s.job[turn];
       const Job& next = s.job[turn ^ 1];
-      u8* const coded = s.coded[turn];
-      const u32 begin = (u32)job.source & 15, low = job.low, high = job.high;
+      const u32 begin = shared_address(s.coded[turn]) + ((u32)job.source & 15), low = job.low, high = job.high, planes = s.planes;
       const u64 out = job.out;
       const Value eb2 = 2 * (Value)job.bound;
       const bool more = job.more;
       u32 form = job.form;
       if (more) request(s, next, turn ^ 1, tid);
-      const u32 planes = s.planes;
       if ((form == CODED || form == ZEROS) && !planes) form = NOTHING;
+      Words4 counts{0, 0, 0, 0};
       if (form == CODED) {
-        if (planes == E::WIDTH) level1<16>(s, coded, tid);
-        else if (planes == E::WIDTH / 2) level1<8>(s, coded, tid);
-        else level1<4>(s, coded, tid);
+        if (planes == E::WIDTH) level1<16>(s, tid);
+        else if (planes == E::WIDTH / 2) level1<8>(s, tid);
+        else level1<4>(s, tid);
         barrier();                              // B1
-        if (begin + s.counts[0] + s.counts[1] + s.counts[2] + s.counts[3] != s.kept) form = NOTHING;
+        counts = *(const Words4*)s.counts;
+        if (begin + counts.x + counts.y + counts.z + counts.w != s.kept) form = NOTHING;
       }
-      if (tid == 0) {
-        u64 verdict = worse(job.verdict, s.verdict);
-        if (form == NOTHING && job.form != NOTHING) verdict = worse(verdict, verdict_of(CORRUPT_CHUNK, job.chunk));
-        if (job.closing) { arrive(launch, fields[job.field], job, verdict); verdict = 0; }
-        s.verdict = verdict;
+      if (tid == 0 && (job.matter || form == NOTHING)) {
+        arrived = judge(s, launch, fields, job, form == NOTHING);
+        if (more && arrived) conclude(launch, fields, job, arrived);
       }
       u32 r[THREAD_WORDS];
+      u32 width = E::WIDTH;                     // the planes that the warp needs
       Code sum = 0, upto = 0;
       if (form >= RAW) {
-        if (form == RAW) { gather_raw<Value>(coded, begin, r, tid); differences<E::WIDTH>(r, Value()); }
-        else if (planes == E::WIDTH) { gather<E::WIDTH>(s, coded, begin, r, tid); differences<E::WIDTH>(r, Value()); }
-        else if (planes == E::WIDTH / 2) { gather<E::WIDTH / 2>(s, coded, begin, r, tid); differences<E::WIDTH / 2>(r, Value()); }
-        else { gather<E::WIDTH / 4>(s, coded, begin, r, tid); differences<E::WIDTH / 4>(r, Value()); }
+        if (form == RAW) gather_raw<Value>(begin, r, tid);
+        else if (planes == E::WIDTH) width = gather<E::WIDTH>(s, counts, begin, r, tid);
+        else if (planes == E::WIDTH / 2) width = gather<E::WIDTH / 2>(s, counts, begin, r, tid);
+        else width = gather<E::WIDTH / 4>(s, counts, begin, r, tid);
+        if (width == E::WIDTH) differences<E::WIDTH>(r, Value());
+        else if (width == E::WIDTH / 2) differences<E::WIDTH / 2>(r, Value());
+        else differences<E::WIDTH / 4>(r, Value());
         PFPL_UNROLL for (u32 i = 0; i < C::PER_THREAD; i++) sum += C::get(r, i);
         sum -= C::PER_THREAD * E::NEGABINARY;
         upto = scan(sum, lane);
@@ -523,14 +592,15 @@ template <class Value> PFPL_FN void decode(const Launch& launch, const DecodeFie
       if (form >= RAW) {
         Code before = upto - sum;
         PFPL_UNROLL for (u32 q = 0; q + 1 < DECODE_WARPS; q++) if (q < warp) before += (Code)s.totals[q];
-        values<Value>(r, before, eb2);
-        store<Value>(r, (Words4*)coded + warp * 256, out, low, high, tid);
+        values<Value>(r, before, eb2, width < E::WIDTH);
+        store<Value>(r, (shared_address(s.coded[turn]) + 127) & ~127u, out, low, high, tid);     // may reach into s.flags, which are used up
       } else if (form == ZEROS) store_zeros<Value>(out, low, high, tid);
-      if (!more) break;
-      if (warp == (block_index() + turn) % DECODE_WARPS) {
-        levels(s, next, s.coded[turn ^ 1], lane);
-        if (next.more) next_job(s, launch, fields, s.job[turn], lane);
+      if (!more) {
+        if (tid == 0 && arrived) conclude(launch, fields, job, arrived);
+        break;
       }
+      if (warp == turn * 2) levels(s, next, shared_address(s.coded[turn ^ 1]), lane);
+      if (warp == turn * 2 + 1 && next.more) next_job<Value>(s.place, launch, fields, s.job[turn], lane);
     }
   }
   // Fields of which nothing is wanted: their header is judged all the same.
@@ -539,7 +609,7 @@ template <class Value> PFPL_FN void decode(const Launch& launch, const DecodeFie
       const DecodeField& field = fields[f];
       if (field.count || !field.outcome) continue;
       const Layout l = read_header<Value>((const u32*)field.stream, field.bytes, field.n);
-      write_outcome(field.outcome, l.end, l.status == OK ? 0 : verdict_of(l.status, NO_CHUNK));
+      write_outcome(field.outcome, l.end, verdict_of(l.status, NO_CHUNK));
     }
 }
 

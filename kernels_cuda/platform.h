@@ -33,6 +33,10 @@ PFPL_FN u32 grid_blocks() { return gridDim.x; }
 // The block's dynamic shared memory, 128-byte aligned.
 template <class T> PFPL_FN T& shared_memory() { extern __shared__ __align__(128) unsigned char pfpl_shared[]; return *reinterpret_cast<T*>(pfpl_shared); }
 
+// A shared variable's address within the block's shared memory, and back.  Arithmetic on it takes one operation where a pointer's takes two.
+PFPL_FN u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+template <class T> PFPL_FN T* shared_at(u32 address) { return (T*)__cvta_shared_to_generic(address); }
+
 // ---------------------------------------------------------------- barriers
 PFPL_FN void barrier() { __syncthreads(); }
 PFPL_FN bool barrier_or(bool p) { return __syncthreads_or(p) != 0; }       // also: does p hold in any thread of the block
@@ -122,6 +126,8 @@ PFPL_FN void fence() { __threadfence(); }
 
 // Global memory that nothing writes during the launch.
 PFPL_FN u32 load_constant(const u32* p) { u32 v; asm volatile("ld.global.nc.u32 %0,[%1];" : "=r"(v) : "l"(p)); return v; }
+// Global memory at a 16-byte aligned address.
+PFPL_FN void store_words(Words4* p, Words4 v) { asm volatile("st.global.v4.u32 [%0],{%1,%2,%3,%4};" :: "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory"); }
 // Shared memory, not merged with an earlier load of the same address.
 PFPL_FN Words4 load_again(const Words4* p) {
   Words4 v; asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"((u32)__cvta_generic_to_shared(p)) : "memory"); return v;
@@ -143,6 +149,13 @@ template <u32 BYTES> PFPL_FN void copy_async(void* shared, const void* global, u
     else for (u32 b = 0; b < 4; b++) if (i + b < wanted) v |= (u32)((const u8*)global)[i + b] << (8 * b);
     *(u32*)((u8*)shared + i) = v;
   }
+#endif
+}
+PFPL_FN void copy_async(void* shared, const void* global) {                // 16 bytes
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0],[%1],16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(global) : "memory");
+#else
+  *(Words4*)shared = *(const Words4*)global;
 #endif
 }
 PFPL_FN void copies_wait() {

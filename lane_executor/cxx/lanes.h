@@ -23,6 +23,8 @@ PFPL_FN u32 thread_index() { return lanes_thread(); }
 PFPL_FN u32 block_index() { return lanes_block(); }
 PFPL_FN u32 grid_blocks() { return lanes_blocks(); }
 template <class T> PFPL_FN T& shared_memory() { return *(T*)lanes_shared(nullptr, sizeof(T)); }
+PFPL_FN u32 shared_address(const void* p) { return (u32)((const u8*)p - (const u8*)lanes_shared(nullptr, 0)); }
+template <class T> PFPL_FN T* shared_at(u32 address) { return (T*)((u8*)lanes_shared(nullptr, 0) + address); }
 
 PFPL_FN void barrier() { lanes_barrier(lanes::NONE, 0); }
 PFPL_FN bool barrier_or(bool p) { return lanes_barrier(lanes::OR, p) != 0; }
@@ -90,9 +92,11 @@ PFPL_FN u64 fetch_add_ordered(u64* p, u64 v) { return lanes_update(p, 8, lanes::
 PFPL_FN void fence() { lanes_fence(lanes::ACQ_REL); }
 
 PFPL_FN u32 load_constant(const u32* p) { return *p; }
+PFPL_FN void store_words(Words4* p, Words4 v) { *p = v; }
 PFPL_FN Words4 load_again(const Words4* p) { return *p; }
 
 template <u32 BYTES> PFPL_FN void copy_async(void* shared, const void* global, u32 wanted = BYTES) { lanes_copy(shared, global, BYTES, wanted); }
+PFPL_FN void copy_async(void* shared, const void* global) { copy_async<16>(shared, global); }
 PFPL_FN void copies_wait() { lanes_copy_wait(); }
 
 }  // namespace pfpl
