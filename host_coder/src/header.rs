@@ -171,3 +171,35 @@ pub fn max_stream_bytes<T: Element>(n: u64) -> u64 {
 pub fn stream_bytes(header: &[u8]) -> Result<u64, Error> {
     Header::read(header).map(|header| header.stream_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wide_header_is_decided_by_the_count_alone() {
+        let bound = Bound::new(1.0).unwrap();
+        let wide = |n| [Header::of_field::<f32>(n, bound).wide, Header::of_field::<f64>(n / 2, bound).wide];
+        // 24 + chunks · 16388 reaches 2³² at 262 081 chunks
+        let last_narrow = 262_080 * 4096;
+        assert_eq!(wide(last_narrow), [false; 2]);
+        assert_eq!(wide(last_narrow + 2), [true; 2]);
+        assert_eq!(wide(u64::MAX), [true; 2]);
+    }
+
+    #[test]
+    fn reads_what_it_writes() {
+        let bound = Bound::new(0.1).unwrap();
+        for n in [0, 1, 4096, 262_080 * 4096, 262_080 * 4096 + 1, 1 << 40] {
+            for element in [ElementType::F32, ElementType::F64] {
+                let of_field = if element == ElementType::F32 { Header::of_field::<f32> } else { Header::of_field::<f64> };
+                let mut header = of_field(n, bound);
+                header.archive_bytes = 8 + 20 * header.chunks();
+                let mut bytes = [0; WIDE_BYTES];
+                header.write(&mut bytes);
+                assert_eq!(Header::read(&bytes), Ok(header));
+                assert_eq!(stream_bytes(&bytes), Ok(header.stream_bytes()));
+            }
+        }
+    }
+}

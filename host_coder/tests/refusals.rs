@@ -336,6 +336,16 @@ fn counts_that_no_memory_holds() {
     }
 }
 
+#[test]
+fn narrow_counts_do_not_wrap() {
+    // 2³⁰ values: the padded bytes are 2³², which a u32 cannot say
+    let mut stream = [&b"PFP4"[..], &u32::MAX.to_le_bytes(), &1f32.to_le_bytes(), &(1u32 << 30).to_le_bytes()].concat();
+    stream.extend(0u32.to_le_bytes());
+    stream.extend((1u32 << 18).to_le_bytes());
+    assert_eq!(Header::read(&stream), Err(Error::BadHeader));
+    assert_eq!(model::decompress::<f32>(&stream, 1 << 30).unwrap_err(), (Status::BadHeader as u32, None));
+}
+
 fn flips<T: Value>() {
     let (n, streams) = samples::<T>();
     for (stream, table) in streams.iter().zip([24, 32]) {
