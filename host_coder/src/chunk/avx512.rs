@@ -72,7 +72,7 @@ macro_rules! coder {
     ($value:ident, $code:ident, $half:ident, $signed:ident, $half_signed:ident, words $words:ident, halves $halves:ident,
      split $split:ident, split_halves $split_halves:ident, octets_of_halves $octets:ident, flip_z $flip_z:literal,
      nibbles [$($nibbles:literal)*], half_nibbles [$($half_nibbles:literal)*], radius $radius:literal, magic $magic:literal,
-     sums $sums:ident, sums_halves $sums_halves:ident, prefix $prefix:ident, extend $extend:ident, shorten $shorten:ident, order $order_words:ident,
+     sums $sums:ident, sums_halves $sums_halves:ident, prefix $prefix:ident, prefix_halves $prefix_halves:ident, order $order_words:ident,
      order_halves $order_halves:ident, flip $flip:literal, flip_halves $flip_halves:literal,
      restore [$($restore_bytes:literal $restore_halves:literal),*]) => {
         pub mod $value {
@@ -327,18 +327,12 @@ macro_rules! coder {
                     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
                     fn $name<const NIBBLES: usize>(words: &[Line; $vectors], block: usize, buffers: &mut Buffers) {
                         let spread = planes::spread(Octets::$order);
-                        let mut rows = [[_mm512_setzero_si512(); 8]; $bytes];
-                        for z in 0..8 {
-                            let bytes = planes::$split_words(words, z);
-                            for b in 0..NIBBLES.div_ceil(2) {
-                                rows[b][z ^ $flip_z] = planes::bits(bytes[b], spread);
-                            }
-                        }
+                        let bytes = eight!(z => planes::$split_words(words, z ^ $flip_z));
                         for nibble in 0..NIBBLES {
-                            let rows = rows[nibble / 2];
-                            let lines = if nibble % 2 == 0 { planes::low_lines(rows) } else { planes::high_lines(rows) };
+                            let z = eight!(z => planes::bits(bytes[z][nibble / 2], spread));
+                            let lines = if nibble % 2 == 0 { planes::low_lines(z) } else { planes::high_lines(z) };
                             for i in 0..4 {
-                                buffers.set_line((WIDTH - 1 - (4 * nibble + i)) * BLOCKS + block, lines[i]);
+                                buffers.set_line::<WIDTH, BLOCKS>(WIDTH - 1 - (4 * nibble + i), block, lines[i]);
                             }
                         }
                     }
@@ -398,7 +392,7 @@ macro_rules! coder {
                     while made < bits {
                         let mut line = [0; 64];
                         line[BYTES - 1] = ((step >> made & 1) as u8) << 7;
-                        self.buffers.set_line((WIDTH - 1 - made) * BLOCKS + block, load(&line));
+                        self.buffers.set_line::<WIDTH, BLOCKS>(WIDTH - 1 - made, block, load(&line));
                         made += 1;
                     }
                     Some((used, made))
@@ -467,7 +461,7 @@ macro_rules! coder {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,lzcnt,popcnt")]
             pub fn decode(coded: Coded<'_>, step: &Step<$value>, scratch: &mut Scratch, values: &mut [$value]) -> bool {
                 let Scratch { buffers, words, sums, .. } = scratch;
-                let Some(restored) = buffers.restore_zeros(coded, 8 * BLOCKS, (WIDTH - DIGITS) * BLOCKS) else { return false };
+                let Some(restored) = buffers.restore_zeros(coded, BLOCKS, (WIDTH - DIGITS) * BLOCKS) else { return false };
                 let words = words.0.first_chunk_mut().expect("room for a block");
                 let mut decoder = Decoder { restored, s: steps(step), sums: &mut sums.0, words };
                 match values.first_chunk_mut() {
@@ -502,28 +496,30 @@ macro_rules! coder {
                 /// Values of a chunk whose words use `N` bytes; their low halves use `H`.
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
                 fn blocks<const N: usize, const H: usize>(&mut self, values: &mut [$value; CODES]) {
-                    let mut last = _mm512_setzero_si512();
+                    let mut last = 0;
                     for (block, values) in values.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
                         let values = values.as_chunks_mut::<LANES>().0.first_chunk_mut().expect("a block");
-                        let wide = self.restored.upper.iter().skip(block).step_by(BLOCKS).any(|&line| line != 0);
-                        if !wide && let Some(code) = self.block_of_halves::<H>(block, last) {
+                        if self.restored.upper >> block & 1 == 1 {
+                            last = self.block::<N>(block, last);
+                        } else if let Some(code) = self.block_of_halves::<H>(block, last) {
                             last = code;
                             dequantize_halves(self.words.first_chunk().expect("half of the vectors"), self.s, values);
+                            continue;
                         } else {
-                            self.block::<N>(block, &mut last);
-                            dequantize(self.words, self.s, values);
+                            last = self.block::<H>(block, last);
                         }
+                        dequantize(self.words, self.s, values);
                     }
                 }
 
-                /// Codes of any block; `last` is the code before, in every lane, and becomes the block's last.
+                /// Codes of any block whose words use `N` bytes, from the code before; gives the last.
                 #[inline]
                 #[target_feature(enable = "avx512f,avx512bw")]
-                fn block<const N: usize>(&mut self, block: usize, last: &mut __m512i) {
+                fn block<const N: usize>(&mut self, block: usize, last: $code) -> $code {
                     let sums = self.sums.as_chunks_mut().0.first_chunk_mut().expect("room for 8 sums");
                     let octets = codes::octets::<N, WIDTH, BLOCKS>(self.restored.planes, block);
                     let totals = codes::$sums::<N, $flip>(&octets, sums);
-                    let before = codes::$prefix(totals, last);
+                    let (before, last) = codes::$prefix(totals, last);
                     for r in 0..BYTES {
                         let mut c = [_mm512_setzero_si512(); 8];
                         for e in 0..8 {
@@ -531,42 +527,45 @@ macro_rules! coder {
                         }
                         codes::$order_words(c, r, self.words);
                     }
+                    _mm_cvtsi128_si64(_mm512_castsi512_si128(last)) as $code
                 }
 
-                /// Twice the bins of a block with at most [`DIGITS`] planes, where all codes are bins that halves hold; gives the last code.
+                /// Twice the bins of a block with at most [`DIGITS`] planes, from the code before, where all codes are bins that signed
+                /// halves of codes hold; gives the last code.
                 #[inline]
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-                fn block_of_halves<const H: usize>(&mut self, block: usize, mut last: __m512i) -> Option<__m512i> {
+                fn block_of_halves<const H: usize>(&mut self, block: usize, last: $code) -> Option<$code> {
+                    // An octet's sums are from 8 least to 8 most differences. Where the code before it is so far from the ends, none wraps,
+                    // neither do the octet's codes, and the code before the next octet is exact too.
+                    const MOST: $half_signed = ((1 << DIGITS) - 1) / 3 * 8;
+                    const RANGE: std::ops::RangeInclusive<$half_signed> = $half_signed::MIN + 2 * MOST..=$half_signed::MAX - MOST;
+                    let last = $half_signed::try_from(last as $signed).ok().filter(|last| RANGE.contains(last))?;
                     let sums = self.sums.as_chunks_mut().0.first_chunk_mut().expect("room for 8 sums");
                     let words = self.words.first_chunk_mut().expect("half of the vectors");
-                    // an octet's sums are from 8 least to 8 most differences: before it, a code must be so far from the signed halves' ends
-                    const MOST: $code = ((1 << DIGITS) - 1) / 3 * 8;
-                    let low = $words::set1((MOST as $signed * 2 - (1 << (WIDTH / 2 - 1))) as _);
-                    let high = $words::set1(((1 << (WIDTH / 2 - 1)) - 1 - MOST as $signed) as _);
                     let octets = codes::octets::<H, WIDTH, BLOCKS>(self.restored.planes, block);
                     let totals = codes::$sums_halves::<H, $flip_halves>(&octets, sums);
-                    let before = codes::$prefix(codes::$extend(totals), &mut last);
+                    let (before, last) = codes::$prefix_halves(totals, last as $half);
                     let (mut least, mut most) = (before[0], before[0]);
                     for before in &before[1..] {
-                        (least, most) = ($words::min(least, *before), $words::max(most, *before));
+                        (least, most) = ($halves::min(least, *before), $halves::max(most, *before));
                     }
-                    if $words::less(least, low) | $words::less(high, most) != 0 {
+                    if $halves::less(least, $halves::set1(*RANGE.start())) | $halves::less($halves::set1(*RANGE.end()), most) != 0 {
                         return None;
                     }
-                    let before = codes::$shorten(before);
-                    let (zero, one) = (_mm512_setzero_si512(), $halves::set1(1));
-                    let mut any = zero;
+                    let (one, ones) = ($halves::set1(1), $halves::set1(-1));
+                    let mut any = _mm512_setzero_si512();
                     for r in 0..BYTES / 2 {
-                        let mut c = [zero; 8];
+                        let mut c = [any; 8];
                         for e in 0..8 {
                             let code = $halves::add(load(&sums[e][r]), before[r]);
                             any = _mm512_or_si512(any, code);
-                            c[e] = _mm512_xor_si512(code, $halves::sub(zero, _mm512_and_si512(code, one)));
+                            // 2q: the code, or its complement where it is odd
+                            c[e] = $halves::mask_sub(code, $halves::test(code, one), ones, code);
                         }
                         codes::$order_halves(c, r, words);
                     }
-                    let sign = $halves::set1(1 << (WIDTH / 2 - 1) as $half_signed);
-                    (_mm512_test_epi64_mask(any, sign) == 0).then_some(last)
+                    let sign = $halves::set1($half_signed::MIN);
+                    (_mm512_test_epi64_mask(any, sign) == 0).then(|| _mm_cvtsi128_si64(_mm512_castsi512_si128(last)) as $half_signed as $code)
                 }
             }
 
@@ -598,11 +597,11 @@ macro_rules! coder {
 
 coder!(f32, u32, u16, i32, i16, words u32, halves u16_halves, split split_u32, split_halves split_u16_halves, octets_of_halves InOrder, flip_z 0,
     nibbles [2 3 4 5 6 7 8], half_nibbles [1 2 3 4], radius 4_194_304.0, magic 12_582_912.0,
-    sums sums_u32, sums_halves sums_u16, prefix prefix_u32, extend extend_u16, shorten shorten_u16, order order_u32,
+    sums sums_u32, sums_halves sums_u16, prefix prefix_u32, prefix_halves prefix_u16, order order_u32,
     order_halves order_u16, flip 0, flip_halves 0, restore [1 1, 2 2, 3 2, 4 2]);
 coder!(f64, u64, u32, i64, i32, words u64, halves u32_halves, split split_u64, split_halves split_u32_halves, octets_of_halves HalvesLast, flip_z 1,
     nibbles [4 8 10 12 13 14 16], half_nibbles [2 3 4 5 6 7 8], radius 2_251_799_813_685_248.0, magic 6_755_399_441_055_744.0,
-    sums sums_u64, sums_halves sums_u32, prefix prefix_u64, extend extend_u32, shorten shorten_u32, order order_u64,
+    sums sums_u64, sums_halves sums_u32, prefix prefix_u64, prefix_halves prefix_u32, order order_u64,
     order_halves order_u32, flip 3, flip_halves 1, restore [1 1, 2 2, 3 3, 4 4, 5 4, 6 4, 7 4, 8 4]);
 
 #[cfg(test)]

@@ -22,11 +22,12 @@ const ZERO: i8 = 0xAA_u8 as i8;
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn octets<const N: usize, const WIDTH: usize, const BLOCKS: usize>(planes: &Planes, block: usize) -> [[__m512i; 8]; N] {
+    let planes: &[[Line; BLOCKS]; WIDTH] = planes.as_chunks().0.first_chunk().expect("all planes");
     let mut octets = [[_mm512_setzero_si512(); 8]; N];
     for b in 0..N {
         let mut v = [_mm512_setzero_si512(); 8];
         for i in 0..8 {
-            v[i] = load(&planes[(WIDTH - 1 - (8 * b + i)) * BLOCKS + block]);
+            v[i] = load(&planes[WIDTH - 1 - (8 * b + i)][block]);
         }
         // 8 by 8 bit transpose: bit k of vector j <- bit j of vector k
         macro_rules! swap {
@@ -80,24 +81,23 @@ fn words_u64([a, b, c, d, e, f, g, h]: [__m512i; 8]) -> [__m512i; 8] {
 }
 
 macro_rules! sums {
-    ($name:ident, $bytes:literal, $words:ident, $add:ident, $sub:ident) => {
-        /// Running sums of the differences of each octet, at [e][r]; gives the totals. `FLIP` inverts the bits of r that a line's bytes
-        /// have inverted.
+    ($name:ident, $words_of:literal, $words:ident, $add:ident, $sub:ident) => {
+        /// Running sums of the differences of each octet, at [e][r]. `FLIP` inverts the bits of r that a line's bytes have inverted.
         #[inline]
         #[target_feature(enable = "avx512f,avx512bw")]
         pub(super) fn $name<const N: usize, const FLIP: usize>(
             octets: &[[__m512i; 8]; N],
-            sums: &mut [[Line; $bytes]; 8],
-        ) -> [__m512i; $bytes] {
+            sums: &mut [[Line; $words_of]; 8],
+        ) -> [__m512i; $words_of] {
             let m = _mm512_set1_epi8(ZERO);
-            let mut sum = [_mm512_setzero_si512(); $bytes];
+            let mut sum = [_mm512_setzero_si512(); $words_of];
             for e in 0..8 {
-                let mut bytes = [m; $bytes];
-                for b in 0..N.min($bytes) {
+                let mut bytes = [m; $words_of];
+                for b in 0..N.min($words_of) {
                     bytes[b] = octets[b][e];
                 }
                 let words = $words(bytes);
-                for r in 0..$bytes {
+                for r in 0..$words_of {
                     sum[r] = $add(sum[r], $sub(words[r ^ FLIP], m));
                     store(&mut sums[e][r], sum[r]);
                 }
@@ -111,90 +111,65 @@ sums!(sums_u16, 2, words_u16, _mm512_add_epi16, _mm512_sub_epi16);
 sums!(sums_u32, 4, words_u32, _mm512_add_epi32, _mm512_sub_epi32);
 sums!(sums_u64, 8, words_u64, _mm512_add_epi64, _mm512_sub_epi64);
 
-/// Totals of 16 bits, with their sign -> of 32 bits.
+/// Codes before each octet from the octets' totals and the code before the block; then the block's last, in every word.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn extend_u16([a, b]: [__m512i; 2]) -> [__m512i; 4] {
-    let (s, t) = (_mm512_srai_epi16::<15>(a), _mm512_srai_epi16::<15>(b));
-    [_mm512_unpacklo_epi16(a, s), _mm512_unpackhi_epi16(a, s), _mm512_unpacklo_epi16(b, t), _mm512_unpackhi_epi16(b, t)]
-}
-
-/// The reverse, for what fits.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn shorten_u16([a, b, c, d]: [__m512i; 4]) -> [__m512i; 2] {
-    [_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)]
-}
-
-/// Totals of 32 bits, with their sign -> of 64 bits. (The octets of a lane run backwards.)
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn extend_u32(totals: [__m512i; 4]) -> [__m512i; 8] {
-    let mut extended = [_mm512_setzero_si512(); 8];
-    for r in 0..4 {
-        let sign = _mm512_srai_epi32::<31>(totals[r]);
-        extended[2 * r + 1] = _mm512_unpacklo_epi32(totals[r], sign);
-        extended[2 * r] = _mm512_unpackhi_epi32(totals[r], sign);
+pub(super) fn prefix_u16(totals: [__m512i; 2], last: u16) -> ([__m512i; 2], __m512i) {
+    let first_of_4 = _mm512_set4_epi32(0x0908_0908, 0x0908_0908, 0x0100_0100, 0x0100_0100);
+    let mut sum = _mm512_setzero_si512();
+    let mut before = [sum; 2];
+    for r in 0..2 {
+        let s = _mm512_add_epi16(totals[r], _mm512_srli_epi64::<16>(totals[r]));
+        let s = _mm512_add_epi16(s, _mm512_srli_epi64::<32>(s));
+        let four = _mm512_shuffle_epi8(s, first_of_4);
+        let s = _mm512_add_epi16(_mm512_srli_epi64::<16>(s), _mm512_bslli_epi128::<8>(four));
+        before[r] = _mm512_add_epi16(s, sum);
+        sum = _mm512_add_epi16(sum, _mm512_add_epi16(four, _mm512_shuffle_epi32::<0b01_00_11_10>(four)));
     }
-    extended
+    let (base, sum) = lanes_before(sum, _mm512_set1_epi16(last as i16), |a, b| _mm512_add_epi16(a, b));
+    (before.map(|before| _mm512_add_epi16(before, base)), sum)
 }
 
-/// The reverse, for what fits.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn shorten_u32(totals: [__m512i; 8]) -> [__m512i; 4] {
-    let mut short = [_mm512_setzero_si512(); 4];
-    for r in 0..4 {
-        let (low, high) = (_mm512_castsi512_ps(totals[2 * r + 1]), _mm512_castsi512_ps(totals[2 * r]));
-        short[r] = _mm512_castps_si512(_mm512_shuffle_ps::<0b10_00_10_00>(low, high));
-    }
-    short
-}
-
-/// Codes before each octet from the octets' totals; `carry` (the same in every word) is the code before the block, and becomes its last.
+/// The same of 32 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn prefix_u32(totals: [__m512i; 4], carry: &mut __m512i) -> [__m512i; 4] {
-    let zero = _mm512_setzero_si512();
-    let mut sum = zero;
-    let mut before = [zero; 4];
+pub(super) fn prefix_u32(totals: [__m512i; 4], last: u32) -> ([__m512i; 4], __m512i) {
+    let mut sum = _mm512_setzero_si512();
+    let mut before = [sum; 4];
     for r in 0..4 {
         let s = _mm512_add_epi32(totals[r], _mm512_bsrli_epi128::<4>(totals[r]));
         let s = _mm512_add_epi32(s, _mm512_bsrli_epi128::<8>(s));
         before[r] = _mm512_add_epi32(_mm512_bsrli_epi128::<4>(s), sum);
         sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32::<0>(s));
     }
-    let s = _mm512_add_epi32(sum, _mm512_alignr_epi64::<6>(sum, zero));
-    let s = _mm512_add_epi32(s, _mm512_alignr_epi64::<4>(s, zero));
-    let base = _mm512_add_epi32(*carry, _mm512_alignr_epi64::<6>(s, zero));
-    *carry = _mm512_add_epi32(*carry, _mm512_shuffle_i64x2::<0xff>(s, s));
-    for before in &mut before {
-        *before = _mm512_add_epi32(*before, base);
-    }
-    before
+    let (base, sum) = lanes_before(sum, _mm512_set1_epi32(last as i32), |a, b| _mm512_add_epi32(a, b));
+    (before.map(|before| _mm512_add_epi32(before, base)), sum)
 }
 
 /// The same of 64 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn prefix_u64(totals: [__m512i; 8], carry: &mut __m512i) -> [__m512i; 8] {
-    let zero = _mm512_setzero_si512();
-    let mut sum = zero;
-    let mut before = [zero; 8];
+pub(super) fn prefix_u64(totals: [__m512i; 8], last: u64) -> ([__m512i; 8], __m512i) {
+    let mut sum = _mm512_setzero_si512();
+    let mut before = [sum; 8];
     for r in 0..8 {
         let s = _mm512_bsrli_epi128::<8>(totals[r]);
         before[r] = _mm512_add_epi64(s, sum);
         let s = _mm512_add_epi64(totals[r], s);
         sum = _mm512_add_epi64(sum, _mm512_unpacklo_epi64(s, s));
     }
-    let s = _mm512_add_epi64(sum, _mm512_alignr_epi64::<6>(sum, zero));
-    let s = _mm512_add_epi64(s, _mm512_alignr_epi64::<4>(s, zero));
-    let base = _mm512_add_epi64(*carry, _mm512_alignr_epi64::<6>(s, zero));
-    *carry = _mm512_add_epi64(*carry, _mm512_shuffle_i64x2::<0xff>(s, s));
-    for before in &mut before {
-        *before = _mm512_add_epi64(*before, base);
-    }
-    before
+    let (base, sum) = lanes_before(sum, _mm512_set1_epi64(last as i64), |a, b| _mm512_add_epi64(a, b));
+    (before.map(|before| _mm512_add_epi64(before, base)), sum)
+}
+
+/// `last` plus the sums of the lanes before each; then plus those of all.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn lanes_before(sum: __m512i, last: __m512i, add: impl Fn(__m512i, __m512i) -> __m512i) -> (__m512i, __m512i) {
+    let zero = _mm512_setzero_si512();
+    let s = add(sum, _mm512_alignr_epi64::<6>(sum, zero));
+    let s = add(s, _mm512_alignr_epi64::<4>(s, zero));
+    (add(last, _mm512_alignr_epi64::<6>(s, zero)), add(last, _mm512_shuffle_i64x2::<0xff>(s, s)))
 }
 
 /// Words e of the octets of r -> their place in the block.

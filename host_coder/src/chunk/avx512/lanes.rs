@@ -4,15 +4,18 @@ use std::arch::x86_64::__m512i as Vector;
 
 /// Words in order, or halves of a block of words, a word of the second half above one of the first: `align` shifts by a word's lane.
 macro_rules! words {
-    ($name:ident: $align:ident, $add:ident, $sub:ident, $set1:ident, $sra:ident $($pack:item)?) => {
+    ($name:ident: $align:ident, $add:ident, $sub:ident, $set1:ident, $sra:ident; $($item:item)*) => {
         pub(super) mod $name {
-            $($pack)?
             pub(in super::super) use std::arch::x86_64::{$add as add, $align as align, $set1 as set1, $sra as sra, $sub as sub};
+
+            $($item)*
         }
     };
 }
 
-words!(u16_halves: _mm512_alignr_epi32, _mm512_add_epi16, _mm512_sub_epi16, _mm512_set1_epi16, _mm512_srai_epi16
+words!(u16_halves: _mm512_alignr_epi32, _mm512_add_epi16, _mm512_sub_epi16, _mm512_set1_epi16, _mm512_srai_epi16;
+    pub(in super::super) use std::arch::x86_64::{_mm512_cmplt_epi16_mask as less, _mm512_mask_sub_epi16 as mask_sub, _mm512_max_epi16 as max, _mm512_min_epi16 as min, _mm512_test_epi16_mask as test};
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(in super::super) fn pack(low: super::Vector, high: super::Vector) -> super::Vector {
@@ -20,16 +23,16 @@ pub(in super::super) fn pack(low: super::Vector, high: super::Vector) -> super::
     let up = _mm512_set4_epi32(0x0d0c_8080, 0x0908_8080, 0x0504_8080, 0x0100_8080_u32 as i32);
     _mm512_mask_shuffle_epi8(low, 0xcccc_cccc_cccc_cccc, high, up)
 });
-words!(u32: _mm512_alignr_epi32, _mm512_add_epi32, _mm512_sub_epi32, _mm512_set1_epi32, _mm512_srai_epi32
-    pub(in super::super) use std::arch::x86_64::{_mm512_cmplt_epi32_mask as less, _mm512_max_epi32 as max, _mm512_min_epi32 as min};);
-words!(u32_halves: _mm512_alignr_epi64, _mm512_add_epi32, _mm512_sub_epi32, _mm512_set1_epi32, _mm512_srai_epi32
+words!(u32: _mm512_alignr_epi32, _mm512_add_epi32, _mm512_sub_epi32, _mm512_set1_epi32, _mm512_srai_epi32;);
+words!(u32_halves: _mm512_alignr_epi64, _mm512_add_epi32, _mm512_sub_epi32, _mm512_set1_epi32, _mm512_srai_epi32;
+    pub(in super::super) use std::arch::x86_64::{_mm512_cmplt_epi32_mask as less, _mm512_mask_sub_epi32 as mask_sub, _mm512_max_epi32 as max, _mm512_min_epi32 as min, _mm512_test_epi32_mask as test};
+
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(in super::super) fn pack(low: super::Vector, high: super::Vector) -> super::Vector {
     std::arch::x86_64::_mm512_mask_shuffle_epi32::<0b10_10_00_00>(low, 0xaaaa, high)
 });
-words!(u64: _mm512_alignr_epi64, _mm512_add_epi64, _mm512_sub_epi64, _mm512_set1_epi64, _mm512_srai_epi64
-    pub(in super::super) use std::arch::x86_64::{_mm512_cmplt_epi64_mask as less, _mm512_max_epi64 as max, _mm512_min_epi64 as min};);
+words!(u64: _mm512_alignr_epi64, _mm512_add_epi64, _mm512_sub_epi64, _mm512_set1_epi64, _mm512_srai_epi64;);
 
 pub(super) mod f32 {
     use std::arch::x86_64::{__m256i, _mm512_cvtepi16_epi32};

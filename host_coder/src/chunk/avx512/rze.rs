@@ -51,6 +51,13 @@ impl<const N: usize> Flags<N> {
         store(&mut self.0.0[line + 1], flags);
     }
 
+    /// Which words of line `line` are not zero.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn some(&self, line: usize) -> u8 {
+        _mm512_test_epi64_mask(self.line(line), self.line(line))
+    }
+
     /// Which flag bytes of line `line` differ from the byte before.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
@@ -77,8 +84,8 @@ pub(super) struct Restored<'a> {
     pub(super) planes: &'a Planes,
     /// Lines before this one are zero, whatever the planes hold there.
     pub(super) first: usize,
-    /// Lines before `upper` that are not zero, each 8th together: bits of the nonzero bytes.
-    pub(super) upper: [u64; 8],
+    /// Blocks whose upper lines are not all zero.
+    pub(super) upper: u8,
 }
 
 impl Default for Buffers {
@@ -94,12 +101,14 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// Sets a line of the planes.
+    /// Sets a block's line of a plane.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub(super) fn set_line(&mut self, line: usize, bytes: __m512i) {
-        store(&mut self.planes.0[line], bytes);
-        self.nonzero.words_mut()[line] = _mm512_test_epi8_mask(bytes, bytes);
+    pub(super) fn set_line<const WIDTH: usize, const BLOCKS: usize>(&mut self, plane: usize, block: usize, bytes: __m512i) {
+        let planes: &mut [[Line; BLOCKS]; WIDTH] = self.planes.0.as_chunks_mut().0.first_chunk_mut().expect("all planes");
+        let nonzero: &mut [[u64; BLOCKS]; WIDTH] = self.nonzero.words_mut().as_chunks_mut().0.first_chunk_mut().expect("all planes");
+        store(&mut planes[plane][block], bytes);
+        nonzero[plane][block] = _mm512_test_epi8_mask(bytes, bytes);
     }
 
     /// Makes a line of the planes zero.
@@ -145,8 +154,9 @@ impl Buffers {
             return RAW | CHUNK_BYTES as u32;
         }
         let mut writer = Writer { out: out.first_chunk_mut().expect("room for a chunk and the slack"), at: 0 };
-        for (lines, flags) in self.planes.0.as_chunks::<8>().0.iter().zip(self.nonzero.words().as_chunks::<8>().0).skip(lead) {
-            let some = _mm512_test_epi64_mask(load(flags), load(flags));
+        let flags = self.nonzero.words().as_chunks::<8>().0;
+        for (group, (lines, flags)) in self.planes.0.as_chunks::<8>().0.iter().zip(flags).enumerate().skip(lead) {
+            let some = self.nonzero.some(group);
             if some == 0xff {
                 for line in 0..8 {
                     writer.keep(load(&lines[line]), flags[line]);
@@ -172,13 +182,14 @@ impl Buffers {
 
     /// Undoes [`Self::eliminate_zeros`]. `None`: the chunk's parts do not add up to its length.
     ///
-    /// The lines before the first that is not zero, down to a multiple of `round`, are zeroed; those before that are not.
+    /// Words have `blocks` lines in a plane. Lines before `upper` are a block's upper ones: where they are all zero, those in the first
+    /// half of the planes are left as they are. So are those before the first byte of a word that is not zero everywhere.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,popcnt")]
-    pub(super) fn restore_zeros<'a>(&'a mut self, coded: Coded<'a>, round: usize, upper: usize) -> Option<Restored<'a>> {
+    pub(super) fn restore_zeros<'a>(&'a mut self, coded: Coded<'a>, blocks: usize, upper: usize) -> Option<Restored<'a>> {
         let stream = &coded.stream[coded.at..];
         if coded.raw {
             let planes = stream.as_chunks().0.first_chunk().expect("a raw chunk");
-            return Some(Restored { planes, first: 0, upper: [!0; 8] });
+            return Some(Restored { planes, first: 0, upper: !0 });
         }
         let reader = if coded.length + SLACK <= stream.len() {
             &stream[..coded.length + SLACK]
@@ -190,7 +201,7 @@ impl Buffers {
         if tail[tail.len() - 2..] != (CHUNK_BYTES as u16).to_le_bytes() {
             return None;
         }
-        let Some(last) = tail.first_chunk::<4>() else { return Some(Restored { planes: &self.planes.0, first: LINES, upper: [0; 8] }) };
+        let Some(last) = tail.first_chunk::<4>() else { return Some(Restored { planes: &self.planes.0, first: LINES, upper: 0 }) };
         let last = u32::from_le_bytes(*last);
 
         let end = body.len().checked_sub(last.count_ones() as usize)?;
@@ -205,7 +216,8 @@ impl Buffers {
         let words = self.changed.words();
         let end = end.checked_sub(ones(words))?;
         let mut repeater = Repeater::new(reader, end);
-        let lead = words.iter().take_while(|&&changes| changes == 0).count();
+        let some = [self.changed.some(0), self.changed.some(1), self.changed.some(2), self.changed.some(3)];
+        let lead = u32::from_le_bytes(some).trailing_zeros() as usize;
         let mut count = _mm512_setzero_si512();
         for (line, &changes) in words.iter().enumerate().skip(lead) {
             let flags = repeater.repeat(changes);
@@ -215,19 +227,28 @@ impl Buffers {
         if _mm512_reduce_add_epi64(count) as usize != end {
             return None;
         }
-        let mut at = 0;
-        let first = 8 * lead;
-        let mut uppermost = _mm512_setzero_si512();
+        let mut any = _mm512_setzero_si512();
         for line in lead..upper / 8 {
-            uppermost = _mm512_or_si512(uppermost, self.nonzero.line(line));
+            any = _mm512_or_si512(any, self.nonzero.line(line));
         }
-        let mut upper = [0; 8];
-        store(&mut upper, uppermost);
-        self.planes.0[first - first % round..first].fill([0; 64]);
-        for (line, &flags) in self.planes.0[first..].iter_mut().zip(&self.nonzero.words()[first..]) {
-            let bytes = reader[at..].first_chunk::<64>().expect("the slack follows");
-            store(line, _mm512_maskz_expand_epi8(flags, load(bytes)));
-            at += flags.count_ones() as usize;
+        if blocks == 4 {
+            any = _mm512_or_si512(any, _mm512_alignr_epi64::<4>(any, any));
+        }
+        let upper = _mm512_test_epi64_mask(any, any);
+        let first = 8 * lead;
+        self.planes.0[first - first % (8 * blocks)..first].fill([0; 64]);
+        let mut reader = Reader { bytes: reader, at: 0 };
+        let flags = self.nonzero.words().as_chunks::<8>().0;
+        for (group, (lines, flags)) in self.planes.0.as_chunks_mut::<8>().0.iter_mut().zip(flags).enumerate().skip(lead) {
+            if group < LINES / 16 && upper != 0xff {
+                for line in set_bits(upper) {
+                    store(&mut lines[line], reader.bring_back(flags[line]));
+                }
+            } else {
+                for line in 0..8 {
+                    store(&mut lines[line], reader.bring_back(flags[line]));
+                }
+            }
         }
         Some(Restored { planes: &self.planes.0, first, upper })
     }
@@ -258,6 +279,22 @@ impl Writer<'_> {
     fn keep(&mut self, bytes: __m512i, flags: u64) {
         store(self.out[self.at..].first_chunk_mut::<64>().expect("the slack follows"), _mm512_maskz_compress_epi8(flags, bytes));
         self.at += flags.count_ones() as usize;
+    }
+}
+
+/// Reads nonzero bytes.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vbmi2,popcnt")]
+    fn bring_back(&mut self, flags: u64) -> __m512i {
+        let bytes = self.bytes[self.at..].first_chunk::<64>().expect("the slack follows");
+        self.at += flags.count_ones() as usize;
+        _mm512_maskz_expand_epi8(flags, load(bytes))
     }
 }
 

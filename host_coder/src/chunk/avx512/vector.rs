@@ -13,6 +13,20 @@ pub(super) type Line = [u8; 64];
 #[repr(C, align(64))]
 pub(super) struct Aligned<T>(pub(super) T);
 
+/// An array over 0 to 7. (The library's loops over arrays do not have these functions' features, and so would be calls.)
+macro_rules! eight {
+    ($i:ident => $value:expr) => {
+        eight!(@ $i $value; 0 1 2 3 4 5 6 7)
+    };
+    (@ $i:ident $value:expr; $($at:literal)*) => {
+        [$({
+            let $i = $at;
+            $value
+        }),*]
+    };
+}
+pub(super) use eight;
+
 /// The vector of any 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
