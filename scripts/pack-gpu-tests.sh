@@ -17,11 +17,20 @@ for name in cuda_identity cuda_order cuda_memory cuda_patterns cuda_sanitize hip
   build "$name" test --release -p pfpl --test "$name"
 done
 build cuda_bench bench -p pfpl --bench cuda
+for name in agreement bound refusals threads; do
+  build "host_$name" test --release -p pfpl-host --test "$name"
+done
+build host_unit test --release -p pfpl-host --lib
+build host_encode bench -p pfpl-host --bench host_encode
+build host_decode bench -p pfpl-host --bench host_decode
+cargo build -q --release -p pfpl-host --example exhaustive
+strip -o "$out/exhaustive" "${CARGO_TARGET_DIR:-target}/release/examples/exhaustive"
 cat > "$out/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # tests: every device test, a skip being a failure, with each kernel image (or those named in FLAVOURS); patterns: all binary32
 # patterns; sanitize: small calls under compute-sanitizer's tools, and a planted overrun that it must see; bench: the device figures, of
-# all rows or of those with a part of their names given; hip: tests and figures of an AMD GPU.
+# all rows or of those with a part of their names given; hip: tests and figures of an AMD GPU; host: the CPU coder's tests, all binary32
+# patterns on every instruction set, and figures, for another processor than the one it was built on.
 set -uo pipefail
 cd "$(dirname "$0")"
 export PFPL_REQUIRE_CUDA=1 PFPL_REQUIRE_HIP=1 CUDA_DEVICE_MAX_CONNECTIONS=32
@@ -44,6 +53,10 @@ case ${1:-tests} in
     seen=$(compute-sanitizer --tool memcheck ./cuda_sanitize --ignored 2>&1)
     grep -m 3 "Invalid .*write" <<< "$seen" || failed=1 ;;
   bench) shift; ./cuda_bench "$@" || failed=1 ;;
+  host)
+    for name in unit agreement bound refusals threads; do "./host_$name" || failed=1; done
+    ./exhaustive || failed=1
+    for name in host_encode host_decode; do "./$name" --bench "${2:-f32/A 0.0001}" || failed=1; done ;;
   hip) ./hip_device --nocapture || failed=1 ;;
   *) sed -n '2,4p' "$0" >&2; exit 2 ;;
 esac
