@@ -70,6 +70,8 @@ pub struct Coded<'a> {
     pub length: usize,
     /// Stored raw.
     pub raw: bool,
+    /// The values are part of more than caches hold, so that they had better be written past these.
+    pub streamed: bool,
 }
 
 /// What a thread codes with. Threads keep theirs between calls.

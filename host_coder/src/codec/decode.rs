@@ -5,6 +5,9 @@ use crate::chunk::{Coded, Step, Worker};
 use crate::header::{CHUNK_BYTES, Header, RAW};
 use crate::{Element, Error};
 
+/// Bytes of values that are taken for more than caches hold.
+const STREAMED: usize = 32 << 20;
+
 impl Codec {
     /// See [`crate::decompress`].
     pub fn decompress<T: Element>(self, stream: &[u8], field: &mut [T]) -> Result<usize, Error> {
@@ -45,7 +48,8 @@ impl Codec {
         let step = T::step(header.bound.get());
         let (first_chunk, end_chunk) = (first / codes, (first + values.len()).div_ceil(codes));
         let table = Table::read(stream, header, end_chunk)?;
-        let mut cursor = Cursor { table, chunk: 0, at: header.table_offset() + 4 * header.chunks() as usize };
+        let at = header.table_offset() + 4 * header.chunks() as usize;
+        let mut cursor = Cursor { table, chunk: 0, at, streamed: size_of_val(values) >= STREAMED };
         cursor.skip(first_chunk);
 
         // the values of a first chunk that is not wanted from its start
@@ -141,6 +145,8 @@ struct Cursor<'a> {
     table: Table<'a>,
     chunk: usize,
     at: usize,
+    /// See [`Coded::streamed`].
+    streamed: bool,
 }
 
 impl Cursor<'_> {
@@ -163,7 +169,7 @@ fn decode_chunks<T: Element>(
 ) -> Result<(), Error> {
     for values in values.chunks_mut(T::TYPE.codes_per_chunk()) {
         let (length, raw) = cursor.table.entry(cursor.chunk);
-        if !T::decode(worker, Coded { stream, at: cursor.at, length, raw }, step, values) {
+        if !T::decode(worker, Coded { stream, at: cursor.at, length, raw, streamed: cursor.streamed }, step, values) {
             return Err(Error::CorruptChunk { chunk: cursor.chunk as u64, offset: cursor.at as u64 });
         }
         cursor.skip(1);

@@ -226,38 +226,43 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub fn decode(coded: Coded<'_>, step: &Step<f32>, scratch: &mut Scratch, values: &mut [f32]) -> bool {
     let Some(first) = restore(coded, &mut scratch.0) else { return false };
+    if first == 32 {
+        values.fill(0.0);
+        return true;
+    }
     let pieces = &mut scratch.0.pieces;
     let lanes = in_lanes(step);
-    let count = values.len();
-    if count == 256 * BLOCKS {
-        read(first, pieces, &lanes, values);
-    } else {
+    if values.len() < 256 * BLOCKS {
         let mut whole = [0.0; 256 * BLOCKS];
-        read(first, pieces, &lanes, &mut whole);
-        values.copy_from_slice(&whole[..count]);
+        read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(&mut whole));
+        values.copy_from_slice(&whole[..values.len()]);
+    } else if coded.streamed && values.as_ptr().cast::<__m128i>().is_aligned() {
+        read::<[__m128i; 2]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
+        fence();
+    } else {
+        read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
     }
     true
 }
 
 /// Steps 4 to 1 backwards, where the planes before `first` are 0.
 #[target_feature(enable = "avx2,lzcnt")]
-fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f32]) {
-    if first == 32 {
-        return values.fill(0.0);
-    }
+fn read<P: Place>(first: usize, pieces: &mut Pieces, lanes: &Lanes, places: &mut [P]) {
     pieces.clear::<32>(planes_read(32 - first), first);
     let bytes = &pieces.bytes;
     let zero = _mm256_setzero_si256();
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
     let mut before = zero;
-    for ((block, values), planes) in values.chunks_exact_mut(256).enumerate().zip(pieces.planes_in_use::<32>(first)) {
-        prefetch_to_write(values.as_ptr(), 1024);
+    for ((block, rows), planes) in places.as_chunks_mut().0.iter_mut().enumerate().zip(pieces.planes_in_use::<32>(first)) {
+        if !P::STREAMED {
+            prefetch_to_write(rows.as_ptr(), 1024);
+        }
         let planes = 32 - planes.leading_zeros() as usize;
         if read_codes::<32, 31>(bytes, block, planes, &mut before, &mut codes) {
-            dequantize_short(&codes.short, lanes, values);
+            dequantize_short(&codes.short, lanes, rows);
         } else {
             // so many planes are hardly for bins
-            dequantize(&codes.long, lanes, values, planes > 24);
+            dequantize(&codes.long, lanes, rows, planes > 24);
         }
     }
 }
@@ -265,36 +270,35 @@ fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f32]) {
 /// Values of twice their bins: 2 q · eb rounds as q · eb2.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn scale(twice: V, lanes: &Lanes) -> Eight {
-    _mm256_mul_ps(_mm256_cvtepi32_ps(twice), lanes.eb)
+fn scale(twice: V, lanes: &Lanes) -> V {
+    _mm256_castps_si256(_mm256_mul_ps(_mm256_cvtepi32_ps(twice), lanes.eb))
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn dequantize_short(codes: &ShortCodes, lanes: &Lanes, values: &mut [f32]) {
-    let rows: &mut [[f32; 8]; 32] = values.as_chunks_mut().0.try_into().expect("a block");
+fn dequantize_short<P: Place>(codes: &ShortCodes, lanes: &Lanes, rows: &mut [P; 32]) {
     for i in 0..16 {
-        [rows[i], rows[i + 16]] = lengthen(twice_bins(codes[i])).map(|twice| bytemuck::cast(scale(twice, lanes)));
+        for (k, twice) in lengthen(twice_bins(codes[i])).into_iter().enumerate() {
+            rows[i + 16 * k].put(scale(twice, lanes));
+        }
     }
 }
 
 /// `raw` is whether to expect codes that are not bins.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f32], raw: bool) {
-    let rows: &mut [[f32; 8]; 32] = values.as_chunks_mut().0.try_into().expect("a block");
+fn dequantize<P: Place>(codes: &Codes, lanes: &Lanes, rows: &mut [P; 32], raw: bool) {
     if !raw {
         let mut or = _mm256_setzero_si256();
         for (row, &code) in rows.iter_mut().zip(codes) {
             or = _mm256_or_si256(or, code);
-            *row = bytemuck::cast(scale(twice_bin(code), lanes));
+            row.put(scale(twice_bin(code), lanes));
         }
         if or_lanes(or) <= LIMIT + 1 {
             return;
         }
     }
     for (row, &code) in rows.iter_mut().zip(codes) {
-        let bin = scale(twice_bin(code), lanes);
-        *row = bytemuck::cast(_mm256_blendv_ps(_mm256_castsi256_ps(code), bin, upto(code, LIMIT + 1)));
+        row.put(_mm256_blendv_epi8(code, scale(twice_bin(code), lanes), _mm256_castps_si256(upto(code, LIMIT + 1))));
     }
 }

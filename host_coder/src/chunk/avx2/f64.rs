@@ -274,41 +274,46 @@ fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub fn decode(coded: Coded<'_>, step: &Step<f64>, scratch: &mut Scratch, values: &mut [f64]) -> bool {
     let Some(first) = restore(coded, &mut scratch.0) else { return false };
+    if first == 32 {
+        values.fill(0.0);
+        return true;
+    }
     let pieces = &mut scratch.0.pieces;
     let lanes = in_lanes(step);
-    let count = values.len();
-    if count == 256 * BLOCKS {
-        read(first, pieces, &lanes, values);
-    } else {
+    if values.len() < 256 * BLOCKS {
         let mut whole = [0.0; 256 * BLOCKS];
-        read(first, pieces, &lanes, &mut whole);
-        values.copy_from_slice(&whole[..count]);
+        read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(&mut whole));
+        values.copy_from_slice(&whole[..values.len()]);
+    } else if coded.streamed && values.as_ptr().cast::<__m128i>().is_aligned() {
+        read::<[__m128i; 2]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
+        fence();
+    } else {
+        read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
     }
     true
 }
 
 /// Steps 4 to 1 backwards, where the strips before `first` are 0.
 #[target_feature(enable = "avx2,lzcnt")]
-fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f64]) {
-    if first == 32 {
-        return values.fill(0.0);
-    }
+fn read<P: Place>(first: usize, pieces: &mut Pieces, lanes: &Lanes, places: &mut [P]) {
     let mut cleared = planes_read((64 - 2 * first).min(32));
     pieces.clear::<64>(cleared, first);
     let in_use = pieces.planes_in_use::<64>(first);
     let zero = _mm256_setzero_si256();
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
     let mut before = 0u64;
-    for (block, values) in values.chunks_exact_mut(256).enumerate() {
-        prefetch_to_write(values.as_ptr(), 2048);
+    for (block, rows) in places.as_chunks_mut::<2>().0.as_chunks_mut().0.iter_mut().enumerate() {
+        if !P::STREAMED {
+            prefetch_to_write(rows.as_ptr(), 2048);
+        }
         let [high, low] = [block, BLOCKS + block].map(|i| 32 - in_use[i].leading_zeros() as usize);
         if high == 0 && before <= LIMIT.into() {
             let mut low_before = _mm256_set1_epi32(before as i32);
             let short = read_codes::<64, 63>(&pieces.bytes, block, low, &mut low_before, &mut codes);
             if short {
-                dequantize_short(&codes.short, lanes, values);
+                dequantize_short(&codes.short, lanes, rows);
             }
-            if short || dequantize(&codes.long, lanes, values) {
+            if short || dequantize(&codes.long, lanes, rows) {
                 before = u64::from(_mm256_extract_epi32::<0>(low_before) as u32);
                 continue;
             }
@@ -317,23 +322,31 @@ fn read(first: usize, pieces: &mut Pieces, lanes: &Lanes, values: &mut [f64]) {
             cleared = 64;
             pieces.clear::<64>(64, first);
         }
-        before = read_wide(&pieces.bytes, block, planes_read(high), before, lanes, values);
+        before = read_wide(&pieces.bytes, block, planes_read(high), before, lanes, rows);
     }
 }
 
 /// Values of twice their bins: 2 q · eb rounds as q · eb2.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn scale(twice: V, lanes: &Lanes) -> Eight {
-    doubles(twice).map(|twice| _mm256_mul_pd(twice, lanes.eb))
+fn scale(twice: V, lanes: &Lanes) -> [V; 2] {
+    doubles(twice).map(|twice| _mm256_castpd_si256(_mm256_mul_pd(twice, lanes.eb)))
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn dequantize_short(codes: &ShortCodes, lanes: &Lanes, values: &mut [f64]) {
-    let rows: &mut [[f64; 8]; 32] = values.as_chunks_mut().0.try_into().expect("a block");
+fn put<P: Place>(row: &mut [P; 2], values: [V; 2]) {
+    row[0].put(values[0]);
+    row[1].put(values[1]);
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dequantize_short<P: Place>(codes: &ShortCodes, lanes: &Lanes, rows: &mut [[P; 2]; 32]) {
     for i in 0..16 {
-        [rows[i], rows[i + 16]] = lengthen(twice_bins(codes[i])).map(|twice| bytemuck::cast(scale(twice, lanes)));
+        for (k, twice) in lengthen(twice_bins(codes[i])).into_iter().enumerate() {
+            put(&mut rows[i + 16 * k], scale(twice, lanes));
+        }
     }
 }
 
@@ -341,12 +354,12 @@ fn dequantize_short(codes: &ShortCodes, lanes: &Lanes, values: &mut [f64]) {
 /// are not: 32 digits make a difference of at most `LIMIT` up and twice that down, so that a sum which leaves 32 bits shows.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f64]) -> bool {
+fn dequantize<P: Place>(codes: &Codes, lanes: &Lanes, rows: &mut [[P; 2]; 32]) -> bool {
     let limit = _mm256_set1_epi32(LIMIT as i32);
     let mut most = limit;
-    for (row, &code) in values.as_chunks_mut::<8>().0.iter_mut().zip(codes) {
+    for (row, &code) in rows.iter_mut().zip(codes) {
         most = _mm256_max_epu32(most, code);
-        *row = bytemuck::cast(scale(twice_bin(code), lanes));
+        put(row, scale(twice_bin(code), lanes));
     }
     _mm256_movemask_epi8(_mm256_cmpeq_epi32(most, limit)) == -1
 }
@@ -354,7 +367,7 @@ fn dequantize(codes: &Codes, lanes: &Lanes, values: &mut [f64]) -> bool {
 /// Reads a block in 64 bits, with all the low planes and so many of the high ones. Gives its last code; `before` is that before it.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
-fn read_wide(bytes: &[V; 512], block: usize, high_planes: usize, before: u64, lanes: &Lanes, values: &mut [f64]) -> u64 {
+fn read_wide<P: Place>(bytes: &[V; 512], block: usize, high_planes: usize, before: u64, lanes: &Lanes, rows: &mut [[P; 2]; 32]) -> u64 {
     let zero = _mm256_setzero_si256();
     let (mut half, mut low, mut high) = ([zero; 32], [zero; 32], [zero; 32]);
     words::<64, 63, 4, false>(bytes, block, &mut half);
@@ -366,17 +379,17 @@ fn read_wide(bytes: &[V; 512], block: usize, high_planes: usize, before: u64, la
     };
     to_rows::<false>(&half, [zero; 4], &mut high);
     let mut before = _mm256_set1_epi64x(before as i64);
-    let rows: &mut [[[f64; 4]; 2]] = bytemuck::cast_slice_mut(values);
     for ((row, &low), &high) in rows.iter_mut().zip(&low).zip(&high) {
-        *row = join(low, high).map(|words| {
+        let values = join(low, high).map(|words| {
             let difference = _mm256_sub_epi64(words, wide_mask());
             let sums = _mm256_add_epi64(difference, _mm256_slli_si256::<8>(difference));
             let lower = _mm256_permute2x128_si256::<0x08>(sums, sums);
             let sums = _mm256_add_epi64(sums, _mm256_unpackhi_epi64(lower, lower));
             let code = _mm256_add_epi64(before, sums);
             before = _mm256_add_epi64(before, _mm256_permute4x64_epi64::<0b11_11_11_11>(sums));
-            bytemuck::cast(dequantize_wide(code, lanes))
+            _mm256_castpd_si256(dequantize_wide(code, lanes))
         });
+        put(row, values);
     }
     _mm256_extract_epi64::<0>(before) as u64
 }

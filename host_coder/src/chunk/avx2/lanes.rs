@@ -90,3 +90,40 @@ macro_rules! prefetch {
 }
 prefetch!(prefetch, "prefetcht0", "Asks for `count` bytes, some way from `place`, which will be read.");
 prefetch!(prefetch_to_write, "prefetchw", "Asks for `count` bytes, some way from `place`, which will be written.");
+
+/// Where 32 bytes of values go.
+pub trait Place: bytemuck::Pod {
+    /// These are not to be brought to the caches.
+    const STREAMED: bool;
+
+    fn put(&mut self, value: V);
+}
+
+impl Place for [u8; 32] {
+    const STREAMED: bool = false;
+
+    #[inline(always)]
+    fn put(&mut self, value: V) {
+        *self = bytemuck::cast(value);
+    }
+}
+
+/// Past the caches.
+impl Place for [__m128i; 2] {
+    const STREAMED: bool = true;
+
+    #[inline(always)]
+    fn put(&mut self, value: V) {
+        let value: Self = bytemuck::cast(value);
+        for (place, value) in self.iter_mut().zip(value) {
+            // SAFETY: `place` is aligned and may be written.
+            unsafe { _mm_stream_si128(place, value) };
+        }
+    }
+}
+
+/// To be called between writes past the caches and whatever may tell others of them.
+pub fn fence() {
+    // SAFETY: touches nothing.
+    unsafe { asm!("sfence", options(nostack, preserves_flags)) };
+}

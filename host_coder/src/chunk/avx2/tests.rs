@@ -106,7 +106,7 @@ macro_rules! tests {
             fn decode(chunk: &[u8], bound: f32, count: usize, scratch: &mut Scratch) -> bool {
                 let step = $value::step(bound);
                 let stream: Box<[u8]> = chunk.into();
-                let coded = Coded { stream: &stream, at: 0, length: chunk.len(), raw: chunk.len() == CHUNK_BYTES };
+                let coded = Coded { stream: &stream, at: 0, length: chunk.len(), raw: chunk.len() == CHUNK_BYTES, streamed: false };
                 let [mut values, mut expected] = [(); 2].map(|()| vec![7.0 as $value; count]);
                 // SAFETY: available, as in `encoded`.
                 let ok = unsafe { super::super::$value::decode(coded, &step, scratch, &mut values) };
@@ -115,7 +115,7 @@ macro_rules! tests {
                     let same = values.iter().zip(&expected).position(|(a, b)| a.to_bits() != b.to_bits());
                     assert_eq!(same, None, "other values");
                     let padded = [&[0xEE; 40], chunk, &[0xEE; 40]].concat();
-                    let coded = Coded { stream: &padded, at: 40, ..coded };
+                    let coded = Coded { stream: &padded, at: 40, streamed: true, ..coded };
                     values.fill(7.0);
                     // SAFETY: available, as in `encoded`.
                     assert!(unsafe { super::super::$value::decode(coded, &step, scratch, &mut values) });

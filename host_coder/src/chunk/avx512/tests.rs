@@ -64,7 +64,7 @@ macro_rules! tests {
                     let mut long = stream.clone();
                     long.resize(stream.len() + 200, 0xA5);
                     let mut expected = vec![0.0; n];
-                    let coded = Coded { stream: &stream, at: 100, length: chunk.len(), raw };
+                    let coded = Coded { stream: &stream, at: 100, length: chunk.len(), raw, streamed: false };
                     let valid = portable::$value::decode(coded, step, &mut self.portable, &mut expected);
                     for stream in [&stream, &long] {
                         let mut values = vec![1.0; n];
