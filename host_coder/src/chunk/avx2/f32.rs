@@ -136,14 +136,14 @@ fn quantize_any<const RAW: bool>(values: &[f32], lanes: &Lanes, before: u32, cod
             again |= u32::from(_mm256_movemask_ps(_mm256_or_ps(in_reach[0], in_reach[1])) != 0) << i;
             held = _mm256_and_ps(holds[0], holds[1]);
             for k in 0..2 {
-                let at = i + 16 * k;
+                let at = 2 * i + k;
                 codes[at] = _mm256_castps_si256(_mm256_blendv_ps(row(at), _mm256_castsi256_ps(pair[k]), holds[k]));
                 span.add(codes[at]);
             }
         } else {
             held = _mm256_and_ps(near[0], near[1]);
             for k in 0..2 {
-                codes[i + 16 * k] = pair[k];
+                codes[2 * i + k] = pair[k];
                 span.add(pair[k]);
             }
         }
@@ -160,7 +160,7 @@ fn quantize_any<const RAW: bool>(values: &[f32], lanes: &Lanes, before: u32, cod
     while again != 0 {
         let i = again.trailing_zeros() as usize % 16;
         again &= again - 1;
-        for i in [i, i + 16] {
+        for i in [2 * i, 2 * i + 1] {
             codes[i] = quantize(row(i), lanes);
             span.add(codes[i]);
         }
@@ -194,7 +194,6 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
     let mut made = [0; 16];
     let (mut before, mut all) = (0u32, 0);
     for (block, values) in values.chunks_exact(256).enumerate() {
-        prefetch(values.as_ptr(), 1024);
         let mut short = !habits.long && before <= SHORT && quantize_short(values, lanes, &mut short_codes);
         let mut last = u32::from(bytemuck::cast_slice::<V, u16>(&short_codes)[255]);
         if !short {
@@ -254,9 +253,6 @@ fn read<P: Place>(first: usize, pieces: &mut Pieces, lanes: &Lanes, places: &mut
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
     let mut before = zero;
     for ((block, rows), planes) in places.as_chunks_mut().0.iter_mut().enumerate().zip(pieces.planes_in_use::<32>(first)) {
-        if !P::STREAMED {
-            prefetch_to_write(rows.as_ptr(), 1024);
-        }
         let planes = 32 - planes.leading_zeros() as usize;
         if read_codes::<32, 31>(bytes, block, planes, &mut before, &mut codes) {
             dequantize_short(&codes.short, lanes, rows);
@@ -277,28 +273,48 @@ fn scale(twice: V, lanes: &Lanes) -> V {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn dequantize_short<P: Place>(codes: &ShortCodes, lanes: &Lanes, rows: &mut [P; 32]) {
-    for i in 0..16 {
-        for (k, twice) in lengthen(twice_bins(codes[i])).into_iter().enumerate() {
-            rows[i + 16 * k].put(scale(twice, lanes));
+    // line by line
+    let (low, high) = rows.split_at_mut(16);
+    let lines = low.as_chunks_mut::<2>().0.iter_mut().zip(high.as_chunks_mut::<2>().0);
+    for (codes, (low, high)) in codes.as_chunks::<2>().0.iter().zip(lines) {
+        let [a, b] = codes.map(|codes| lengthen(twice_bins(codes)));
+        for (k, line) in [low, high].into_iter().enumerate() {
+            put_line(line, scale(a[k], lanes), scale(b[k], lanes));
         }
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn put_line<P: Place>(line: &mut [P; 2], a: V, b: V) {
+    if !P::STREAMED {
+        prefetch_to_write(line);
+    }
+    line[0].put(a);
+    line[1].put(b);
 }
 
 /// `raw` is whether to expect codes that are not bins.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn dequantize<P: Place>(codes: &Codes, lanes: &Lanes, rows: &mut [P; 32], raw: bool) {
+    let lines = rows.as_chunks_mut::<2>().0;
+    let codes = codes.as_chunks::<2>().0;
     if !raw {
         let mut or = _mm256_setzero_si256();
-        for (row, &code) in rows.iter_mut().zip(codes) {
-            or = _mm256_or_si256(or, code);
-            row.put(scale(twice_bin(code), lanes));
+        for (line, &[a, b]) in lines.iter_mut().zip(codes) {
+            or = _mm256_or_si256(or, _mm256_or_si256(a, b));
+            put_line(line, scale(twice_bin(a), lanes), scale(twice_bin(b), lanes));
         }
         if or_lanes(or) <= LIMIT + 1 {
             return;
         }
     }
-    for (row, &code) in rows.iter_mut().zip(codes) {
-        row.put(_mm256_blendv_epi8(code, scale(twice_bin(code), lanes), _mm256_castps_si256(upto(code, LIMIT + 1))));
+    let value = |code| {
+        let bins = _mm256_castps_si256(upto(code, LIMIT + 1));
+        _mm256_blendv_epi8(code, scale(twice_bin(code), lanes), bins)
+    };
+    for (line, &[a, b]) in lines.iter_mut().zip(codes) {
+        put_line(line, value(a), value(b));
     }
 }

@@ -99,8 +99,8 @@ fn quantize_near(values: &[f64], lanes: &Lanes, before: u32, codes: &mut Codes) 
     nearest_bins(values, lanes, |i, bins, distances| {
         for (k, &q) in bins.iter().enumerate() {
             farthest = farther(distances[k], farthest);
-            codes[i + 16 * k] = zigzag(q);
-            span.add(codes[i + 16 * k]);
+            codes[2 * i + k] = zigzag(q);
+            span.add(codes[2 * i + k]);
         }
     });
     (all_within(farthest, lanes) && span.upto(LIMIT)).then_some(span)
@@ -214,7 +214,6 @@ fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
     let mut made = [0; 16];
     let (mut before, mut all) = (0u64, 0);
     for (block, values) in values.chunks_exact(256).enumerate() {
-        prefetch(values.as_ptr(), 2048);
         let mut short = !habits.long && before <= SHORT.into() && quantize_short(values, lanes, &mut short_codes);
         let mut last = u64::from(bytemuck::cast_slice::<V, u16>(&short_codes)[255]);
         let mut missed = false;
@@ -303,9 +302,6 @@ fn read<P: Place>(first: usize, pieces: &mut Pieces, lanes: &Lanes, places: &mut
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
     let mut before = 0u64;
     for (block, rows) in places.as_chunks_mut::<2>().0.as_chunks_mut().0.iter_mut().enumerate() {
-        if !P::STREAMED {
-            prefetch_to_write(rows.as_ptr(), 2048);
-        }
         let [high, low] = [block, BLOCKS + block].map(|i| 32 - in_use[i].leading_zeros() as usize);
         if high == 0 && before <= LIMIT.into() {
             let mut low_before = _mm256_set1_epi32(before as i32);
@@ -336,6 +332,9 @@ fn scale(twice: V, lanes: &Lanes) -> [V; 2] {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn put<P: Place>(row: &mut [P; 2], values: [V; 2]) {
+    if !P::STREAMED {
+        prefetch_to_write(row);
+    }
     row[0].put(values[0]);
     row[1].put(values[1]);
 }

@@ -65,31 +65,26 @@ pub fn nonzero(bytes: V) -> u32 {
 /// Bytes that encoding looks ahead, and decoding.
 const AHEAD: usize = 2048;
 
-macro_rules! prefetch {
-    ($name:ident, $instruction:literal, $about:literal) => {
-        #[doc = $about]
-        /// There need not be memory.
-        #[inline]
-        #[target_feature(enable = "avx2")]
-        pub fn $name<T>(place: *const T, count: usize) {
-            for offset in (0..count).step_by(256) {
-                let place = place.wrapping_byte_add(AHEAD + offset);
-                // SAFETY: a prefetch does not fault.
-                unsafe {
-                    asm!(
-                        concat!($instruction, " [{0}]"),
-                        concat!($instruction, " [{0} + 64]"),
-                        concat!($instruction, " [{0} + 128]"),
-                        concat!($instruction, " [{0} + 192]"),
-                        in(reg) place, options(readonly, nostack, preserves_flags)
-                    );
-                }
-            }
-        }
-    };
+/// Asks for what is some way from the `LINES` lines at `place`, whether there is memory or not. Such requests are best spread evenly: a
+/// whole block's at once wait for each other.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn prefetch<const LINES: usize>(place: *const impl Sized) {
+    for line in 0..LINES {
+        let place = place.wrapping_byte_add(AHEAD + 64 * line);
+        // SAFETY: a prefetch does not fault.
+        unsafe { asm!("prefetcht0 [{}]", in(reg) place, options(readonly, nostack, preserves_flags)) };
+    }
 }
-prefetch!(prefetch, "prefetcht0", "Asks for `count` bytes, some way from `place`, which will be read.");
-prefetch!(prefetch_to_write, "prefetchw", "Asks for `count` bytes, some way from `place`, which will be written.");
+
+/// The same for a line that will be written.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn prefetch_to_write(place: *const impl Sized) {
+    let place = place.wrapping_byte_add(AHEAD);
+    // SAFETY: a prefetch does not fault.
+    unsafe { asm!("prefetchw [{}]", in(reg) place, options(readonly, nostack, preserves_flags)) };
+}
 
 /// Where 32 bytes of values go.
 pub trait Place: bytemuck::Pod {

@@ -7,11 +7,13 @@ use super::lanes::*;
 
 /// Columns of a block in 32-bit words, `[4 * column + step]`: see the layout.
 pub type Words = [V; 32];
-/// Columns of a block in 16-bit words, `[2 * column + step]`.
+/// Columns of a block in 16-bit words. For encoding `[4 * step + column]`: columns `column` and `column + 4` of the rows from
+/// `8 * step` on, a lane each. For decoding `[2 * column + step]`: as [`Words`], with twice as many rows.
 pub type ShortWords = [V; 16];
 /// Codes of a block in natural order, a row each.
 pub type Codes = [V; 32];
-/// Low halves of a block's codes: row `r` and row `r + 16` side by side.
+/// A block's codes in 16 bits. For encoding `[r / 2]`: rows `r` and `r + 1` interleaved by half rows. For decoding `[r]`: row `r` and row
+/// `r + 16` side by side.
 pub type ShortCodes = [V; 16];
 
 /// Negabinary mask.
@@ -33,14 +35,13 @@ fn high_columns(codes: &Codes, row: usize) -> V {
     _mm256_blend_epi32::<0xF0>(_mm256_broadcastsi128_si256(halves[2 * row + 1]), codes[row + 16])
 }
 
-/// Rows whose codes' low halves suffice, side by side.
+/// Low halves of codes, where these suffice.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub fn shorten(codes: &Codes, short: &mut ShortCodes) {
-    let low = _mm256_set1_epi32(0xFFFF);
-    for row in 0..16 {
-        let pair = _mm256_packus_epi32(_mm256_and_si256(codes[row], low), _mm256_and_si256(codes[row + 16], low));
-        short[row] = _mm256_permute4x64_epi64::<0b11_01_10_00>(pair);
+    let low = |row: usize| _mm256_and_si256(codes[row], _mm256_set1_epi32(0xFFFF));
+    for (i, pair) in short.iter_mut().enumerate() {
+        *pair = _mm256_packus_epi32(low(2 * i), low(2 * i + 1));
     }
 }
 
@@ -104,39 +105,37 @@ pub fn short_columns<const W: usize>(codes: &ShortCodes, before: u32, words: &mu
         or = _mm256_or_si256(or, word);
         words[place] = word;
     };
-    let scalars: &[u16] = bytemuck::cast_slice(codes);
-    let mut ended = lane_starts(before, scalars[16 * 15 + 7].into());
-    for step in 0..2 {
-        let row = |i: usize| codes[8 * step + i];
-        // four rows, their columns in pairs
+    // column 7 of the row before
+    let mut ended = _mm_cvtsi32_si128(before as i32);
+    for step in 0..4 {
+        // four rows, the last first; columns 0 and 1, and 2 and 3 (upper lane: and four further)
         let quad = |i: usize| {
-            let (a, b) = (_mm256_unpacklo_epi16(row(i + 3), row(i + 2)), _mm256_unpacklo_epi16(row(i + 1), row(i)));
-            let (c, d) = (_mm256_unpackhi_epi16(row(i + 3), row(i + 2)), _mm256_unpackhi_epi16(row(i + 1), row(i)));
-            [_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b), _mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d)]
+            let (a, b) = (codes[4 * step + i], codes[4 * step + i + 1]);
+            let (even, odd) = (_mm256_unpacklo_epi16(b, a), _mm256_unpackhi_epi16(b, a));
+            [_mm256_unpacklo_epi16(odd, even), _mm256_unpackhi_epi16(odd, even)]
         };
-        let (early, late) = if W == 32 { (quad(0), quad(4)) } else { (quad(4), quad(0)) };
-        let column = |e: usize| match e % 2 {
-            0 => _mm256_unpacklo_epi64(early[e / 2], late[e / 2]),
-            _ => _mm256_unpackhi_epi64(early[e / 2], late[e / 2]),
-        };
-        let first = column(0);
-        let mut last = first;
-        for e in 1..8 {
-            let next = column(e);
-            put(2 * e + step, next, last);
-            last = next;
+        let (first, second) = if W == 32 { (quad(0), quad(2)) } else { (quad(2), quad(0)) };
+        let columns = [
+            _mm256_unpacklo_epi64(first[0], second[0]),
+            _mm256_unpackhi_epi64(first[0], second[0]),
+            _mm256_unpacklo_epi64(first[1], second[1]),
+            _mm256_unpackhi_epi64(first[1], second[1]),
+        ];
+        for k in 1..4 {
+            put(4 * step + k, columns[k], columns[k - 1]);
         }
-        // column 7 a row before: words stand for rows 3 2 1 0 7 6 5 4 (W = 32) or 7 to 0
+        // before column 4 is column 3; before column 0 is column 7 a row before, where words stand for rows 3 2 1 0 7 6 5 4 (W = 32)
+        // or 7 to 0
+        let across = _mm256_permute2x128_si256::<0x01>(columns[3], columns[3]);
+        let seventh = _mm256_castsi256_si128(across);
         let above = if W == 32 {
-            let in_lane = _mm256_setr_epi8(
-                2, 3, 4, 5, 6, 7, -1, -1, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7, -1, -1, 10, 11, 12, 13, 14, 15, 0, 1,
-            );
-            _mm256_or_si256(_mm256_shuffle_epi8(last, in_lane), _mm256_slli_epi64::<48>(ended))
+            let next = _mm_setr_epi8(2, 3, 4, 5, 6, 7, -1, -1, 10, 11, 12, 13, 14, 15, 0, 1);
+            _mm_or_si128(_mm_shuffle_epi8(seventh, next), _mm_slli_epi64::<48>(ended))
         } else {
-            _mm256_alignr_epi8::<2>(ended, last)
+            _mm_alignr_epi8::<2>(ended, seventh)
         };
-        put(step, first, above);
-        ended = if W == 32 { _mm256_srli_si256::<8>(last) } else { last };
+        put(4 * step, columns[0], _mm256_blend_epi32::<0x0F>(across, _mm256_castsi128_si256(above)));
+        ended = if W == 32 { _mm_srli_si128::<8>(seventh) } else { seventh };
     }
     or_lanes(or)
 }
@@ -215,8 +214,15 @@ pub fn short_planes<const W: usize, const LOW: usize, const N: usize, const HALF
 ) {
     let mut bytes = [[_mm256_setzero_si256(); 8]; N];
     let low = _mm256_set1_epi16(0xFF);
-    for column in 0..8 {
-        pack(&mut bytes, 7 - column, words[2 * column], words[2 * column + 1], low);
+    for column in 0..4 {
+        let word = |step: usize| words[4 * step + column];
+        let mut both = [[_mm256_setzero_si256(); 8]; N];
+        pack(&mut both, 0, word(0), word(1), low);
+        pack(&mut both, 1, word(2), word(3), low);
+        for (bytes, [a, b, ..]) in bytes.iter_mut().zip(both) {
+            bytes[7 - column] = _mm256_permute2x128_si256::<0x20>(a, b);
+            bytes[3 - column] = _mm256_permute2x128_si256::<0x31>(a, b);
+        }
     }
     store::<W, LOW, N, HALF>(&mut bytes, block, pieces);
 }
