@@ -135,21 +135,21 @@ PFPL_FN u32 flag_word(const u32* r) {            // of eight words
   return flags_of(r[0], r[1]) >> 7 | flags_of(r[2], r[3]) << 1 | flags_of(r[4], r[5]) << 9 | flags_of(r[6], r[7]) << 17;
 }
 
-// Entry of a table by the four flags of a word's bytes: a byte selector, and 8 times the number of flags.
-struct Spread { u32 selector, bits; };
+// Entry of a table by the four flags of a word's bytes: a byte selector, and how far the position among the nonzero bytes advances.
+struct Spread { u32 selector, advance; };
 constexpr u32 ZERO_BYTE = 0x0C;                 // in a selector
-// Moves the flagged bytes to the front.
+// Moves the flagged bytes to the front; advances in bits.
 PFPL_FN Spread compaction(u32 flags) {
   u32 selector = 0, n = 0;
   for (u32 b = 0; b < 4; b++) if (flags >> b & 1) selector |= b << 8 * n++;
   for (u32 b = n; b < 4; b++) selector |= ZERO_BYTE << 8 * b;
   return {selector, 8 * n};
 }
-// And back.
+// And back; advances in bytes.
 PFPL_FN Spread expansion(u32 flags) {
   u32 selector = 0, n = 0;
   for (u32 b = 0; b < 4; b++) selector |= (flags >> b & 1 ? n++ : ZERO_BYTE) << 8 * b;
-  return {selector, 8 * n};
+  return {selector, n};
 }
 // The entries of the eight words that a flag word covers.
 PFPL_FN void read_entries(const Spread* table, u32 flags, Spread* entries) {

@@ -301,14 +301,14 @@ template <class Value> PFPL_FN void decode(LaunchPointer launch, FieldPointer<De
       const Sums counts = sums_of_waves(s.counts, lane, wave);
       if (counts.total != end - e0) intact = some = false;
       else {
-        u32 bits = 8 * (e0 + counts.before + sums1 - count);
+        u32 position = e0 + counts.before + sums1 - count;
         PFPL_UNROLL for (u32 g = 0; g < 2; g++)
           if (any(flags[g] != 0)) {
             Spread spread[8];
             read_entries(s.table, flags[g], spread);
             PFPL_UNROLL for (u32 k = 0; k < 8; k++) {
-              r[8 * g + k] = permute_bytes(word_at(s.words, bits >> 3), 0, spread[k].selector);
-              bits += spread[k].bits;
+              r[8 * g + k] = permute_bytes(word_at(s.words, position), 0, spread[k].selector);
+              position += spread[k].advance;
             }
           }
       }

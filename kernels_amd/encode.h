@@ -122,7 +122,7 @@ struct Append {
   u32 start, bits, pending, word_at;            // start and word_at (of the word that is filling up) in bytes
   PFPL_FN explicit Append(u32 at) : start(at), bits(8 * at), pending(0), word_at(at & ~3u) {}
   PFPL_FN void word(u8* bytes, u32 v, const Spread& spread) {
-    const u32 front = permute_bytes(v, 0, spread.selector), next = bits + spread.bits;
+    const u32 front = permute_bytes(v, 0, spread.selector), next = bits + spread.advance;
     pending |= front << (bits & 31);
     if ((next ^ bits) > 31) {
       *(u32*)(bytes + word_at) = pending;

@@ -505,21 +505,21 @@ PFPL_FN u32 flag_word(const u32* r) {            // of eight words
   return flags_of(r[0], r[1]) >> 7 | flags_of(r[2], r[3]) << 1 | flags_of(r[4], r[5]) << 9 | flags_of(r[6], r[7]) << 17;
 }
 
-// Entry of a table by the four flags of a word's bytes: a byte selector, and 8 times the number of flags.
-struct Spread { u32 selector, bits; };
+// Entry of a table by the four flags of a word's bytes: a byte selector, and how far the position among the nonzero bytes advances.
+struct Spread { u32 selector, advance; };
 constexpr u32 ZERO_BYTE = 0x0C;                 // in a selector
-// Moves the flagged bytes to the front.
+// Moves the flagged bytes to the front; advances in bits.
 PFPL_FN Spread compaction(u32 flags) {
   u32 selector = 0, n = 0;
   for (u32 b = 0; b < 4; b++) if (flags >> b & 1) selector |= b << 8 * n++;
   for (u32 b = n; b < 4; b++) selector |= ZERO_BYTE << 8 * b;
   return {selector, 8 * n};
 }
-// And back.
+// And back; advances in bytes.
 PFPL_FN Spread expansion(u32 flags) {
   u32 selector = 0, n = 0;
   for (u32 b = 0; b < 4; b++) selector |= (flags >> b & 1 ? n++ : ZERO_BYTE) << 8 * b;
-  return {selector, 8 * n};
+  return {selector, n};
 }
 // The entries of the eight words that a flag word covers.
 PFPL_FN void read_entries(const Spread* table, u32 flags, Spread* entries) {
@@ -675,7 +675,7 @@ struct Append {
   u32 start, bits, pending, word_at;            // start and word_at (of the word that is filling up) in bytes
   PFPL_FN explicit Append(u32 at) : start(at), bits(8 * at), pending(0), word_at(at & ~3u) {}
   PFPL_FN void word(u8* bytes, u32 v, const Spread& spread) {
-    const u32 front = permute_bytes(v, 0, spread.selector), next = bits + spread.bits;
+    const u32 front = permute_bytes(v, 0, spread.selector), next = bits + spread.advance;
     pending |= front << (bits & 31);
     if ((next ^ bits) > 31) {
       *(u32*)(bytes + word_at) = pending;
@@ -1201,14 +1201,14 @@ template <class Value> PFPL_FN void decode(LaunchPointer launch, FieldPointer<De
       const Sums counts = sums_of_waves(s.counts, lane, wave);
       if (counts.total != end - e0) intact = some = false;
       else {
-        u32 bits = 8 * (e0 + counts.before + sums1 - count);
+        u32 position = e0 + counts.before + sums1 - count;
         PFPL_UNROLL for (u32 g = 0; g < 2; g++)
           if (any(flags[g] != 0)) {
             Spread spread[8];
             read_entries(s.table, flags[g], spread);
             PFPL_UNROLL for (u32 k = 0; k < 8; k++) {
-              r[8 * g + k] = permute_bytes(word_at(s.words, bits >> 3), 0, spread[k].selector);
-              bits += spread[k].bits;
+              r[8 * g + k] = permute_bytes(word_at(s.words, position), 0, spread[k].selector);
+              position += spread[k].advance;
             }
           }
       }
