@@ -36,7 +36,6 @@
 #define PFPL_SHARED(TYPE, NAME) __attribute__((shared)) TYPE NAME
 // PFPL_KERNEL(name, threads a block, waves a SIMD)(parameters) { .. }
 #define PFPL_KERNEL(NAME, THREADS, WAVES) extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS), amdgpu_waves_per_eu(WAVES))) void NAME
-#define PFPL_EXPORT(NAME)
 
 // The stream format and the launch arguments, once for every kernel language: NVRTC, clang for AMD GPUs, and plain C++17 (the
 // lane-by-lane executor of the tests).  FORMAT.md's vocabulary throughout.  No includes, so that NVRTC and hiprtc need no headers.
@@ -239,6 +238,9 @@ PFPL_FN LaunchPointer launch_of(const Launch&) { return (LaunchPointer)__builtin
 template <class Field, class List> PFPL_FN FieldPointer<Field> fields_of(LaunchPointer launch, const List&) {
   return launch->list ? (FieldPointer<Field>)launch->list : (FieldPointer<Field>)(launch + 1);
 }
+// v itself, in a way that keeps what is computed from it from being hoisted or merged.
+PFPL_FN u32 opaque(u32 v) { asm volatile("" : "+v"(v)); return v; }
+PFPL_FN u32 opaque_uniform(u32 v) { asm volatile("" : "+s"(v)); return v; }
 // The same pointer: what is read through it is read here, not kept in registers since an earlier read.
 template <class T> PFPL_FN const T PFPL_CONSTANT* again(const T PFPL_CONSTANT* f) { asm volatile("" : "+s"(f)); return f; }
 
@@ -310,8 +312,7 @@ PFPL_FN u32 warp_scan(u32 v) {                  // inclusive sums
 }
 PFPL_FN u32 row_scan_4(u32 v) { v += dpp::move<dpp::ROW_SHIFT_1>(0, v); return v + dpp::move<dpp::ROW_SHIFT_2>(0, v); }     // inclusive sums, right in the first 4 lanes
 PFPL_FN u32 row_scan_8(u32 v) { v = row_scan_4(v); return v + dpp::move<dpp::ROW_SHIFT_4>(0, v); }                          // in the first 8
-// What a row mask does to the carry of the lanes it disables is not documented, so masked moves are kept out of the additions (kept()).
-PFPL_FN u32 kept(u32 v) { asm volatile("" : "+v"(v)); return v; }
+// What a row mask does to the carry of the lanes it disables is not documented: opaque() keeps masked moves out of the additions.
 PFPL_FN u64 warp_scan(u64 v) {
   const auto add = [&](u32 low, u32 high) { v += (u64)high << 32 | low; };
   add(dpp::move<dpp::ROW_SHIFT_1>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_1>(0, (u32)(v >> 32)));
@@ -319,10 +320,10 @@ PFPL_FN u64 warp_scan(u64 v) {
   add(dpp::move<dpp::ROW_SHIFT_4>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_4>(0, (u32)(v >> 32)));
   add(dpp::move<dpp::ROW_SHIFT_8>(0, (u32)v), dpp::move<dpp::ROW_SHIFT_8>(0, (u32)(v >> 32)));
 #ifdef __GFX9__
-  add(kept(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)v)), kept(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)(v >> 32))));
-  add(kept(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)v)), kept(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)(v >> 32))));
+  add(opaque(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)v)), opaque(dpp::move<dpp::ROW_BROADCAST_15, dpp::ODD_ROWS>(0, (u32)(v >> 32))));
+  add(opaque(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)v)), opaque(dpp::move<dpp::ROW_BROADCAST_31, dpp::UPPER_ROWS>(0, (u32)(v >> 32))));
 #else
-  add(kept(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)v))), kept(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)(v >> 32)))));
+  add(opaque(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)v))), opaque(dpp::move<dpp::QUAD_SAME, dpp::ODD_ROWS>(0, dpp::last_of_other_row((u32)(v >> 32)))));
   if (WAVE == 64) { const u32 low = lane_value((u32)v, 31), high = lane_value((u32)(v >> 32), 31), upper = lane_index() < 32 ? 0 : ~0u; add(low & upper, high & upper); }
 #endif
   return v;
@@ -348,10 +349,6 @@ PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) {
 #endif
 }
 PFPL_FN float larger(float a, float b) { return __builtin_fmaxf(a, b); }                   // of numbers: NaN loses
-// v itself, in a way that keeps what is computed from it from being hoisted or merged.
-PFPL_FN u32 opaque(u32 v) { asm volatile("" : "+v"(v)); return v; }
-
-PFPL_FN u32 opaque_uniform(u32 v) { asm volatile("" : "+s"(v)); return v; }
 
 // ---------------------------------------------------------------- global memory, by address
 PFPL_FN u32 load_word(u64 at) { return *(const u32 PFPL_GLOBAL*)at; }

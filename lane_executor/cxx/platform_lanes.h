@@ -7,7 +7,6 @@
 #define PFPL_ROLL
 #define PFPL_SHARED(TYPE, NAME) static const char NAME##_key = 0; TYPE& NAME = *(TYPE*)lanes_shared(&NAME##_key, sizeof(TYPE))
 #define PFPL_KERNEL(NAME, THREADS, WAVES) LANES_THREADS(NAME, THREADS) static void NAME
-#define PFPL_EXPORT(NAME)
 
 #include "format.h"
 
