@@ -27,8 +27,8 @@ constexpr u32 CHUNK_WORDS = CHUNK_BYTES / 4;
 constexpr u32 LAST_EPOCH = 0x1fffe, SIZE_BITS = 15, SLICES = 32768;
 constexpr int PATIENCE = 64;                    // polls before a block of encode_small helps
 
-PFPL_FN u64* control_word(const Launch& l) { return (u64*)l.state; }
-PFPL_FN u32* chunk_words(const Launch& l) { return (u32*)(l.state + CONTROL_BYTES + 16ull * l.field_capacity); }
+PFPL_FN u64* control_word(const Launch& l) { return global<u64>(l.state); }
+PFPL_FN u32* chunk_words(const Launch& l) { return global<u32>(l.state + CONTROL_BYTES + 16ull * l.field_capacity); }
 PFPL_FN u32 tag_of(u64 draw) { return ((u32)(draw >> 32) + 1) << SIZE_BITS; }
 // By all T threads of the block that made the last draw of the launch.
 template <u32 T> PFPL_FN void end_of_epoch(const Launch& l, u32 tag, u32 tid) {
@@ -54,7 +54,7 @@ PFPL_FN u32 find_field(const EncodeField* fields, u32 count, u32 from, u32 c) {
 // Header, padding and outcome of a field with `payload` coded bytes; one thread.
 template <class Value> PFPL_NOINLINE void finish_field(const EncodeField& f, u64 payload) {
   const u64 chunks = chunks_of<Value>(f.n), end = payload_offset<Value>(f) + payload, bytes = (end + 3) & ~3ull;
-  u32* const h = (u32*)f.stream;
+  u32* const h = global<u32>(f.stream);
   if (bytes <= f.capacity) for (u64 i = end; i < bytes; i++) ((u8*)h)[i] = 0;
   if (f.wide) {
     const u64 archive = bytes - WIDE_HEADER;
@@ -66,14 +66,17 @@ template <class Value> PFPL_NOINLINE void finish_field(const EncodeField& f, u64
     if (f.capacity >= NARROW_HEADER) { h[0] = MAGIC_P | Element<Value>::TYPE_BYTE; h[1] = (u32)(bytes - NARROW_HEADER); h[2] = bits_of(f.bound); h[3] = (u32)f.n; }
     if (f.capacity >= NARROW_HEADER + NARROW_WORDS) { h[4] = (u32)chunks * CHUNK_BYTES; h[5] = (u32)chunks; }
   }
-  if (f.outcome) { Outcome* o = (Outcome*)f.outcome; o->stream_bytes = bytes; o->status = bytes <= f.capacity ? OK : OVERFLOW_; o->chunk = NO_CHUNK; }
+  if (f.outcome) { Outcome* const o = global<Outcome>(f.outcome); o->stream_bytes = bytes; o->status = bytes <= f.capacity ? OK : OVERFLOW_; o->chunk = NO_CHUNK; }
 }
 
 // ---------------------------------------------------------------- shared memory
-template <class Value, u32 T, u32 STAGED> struct EncodeShared {
-  Words4 units[1024];                           // the chunk's values, then its planes; both in rows of 128 bytes whose 16-byte units are swizzled
+// Values and planes lie in rows of 128 bytes whose 16-byte units are swizzled.  With PLANES = 512 the planes overlap the upper half of the
+// values, so that the next chunk's values can be loaded early where the planes of the upper half are zero and need no place.
+template <class Value, u32 T, u32 PLANES, u32 STAGED> struct EncodeShared {
+  Words4 units[PLANES + 1024];                  // the chunk's values at 0, its planes at PLANES
+  u32 compact[16];                              // flags of a word's nonzero bytes -> byte permute selector, 65536 * 8 * bytes
   u32 staged[STAGED];                           // coded bytes, linear
-  Words2 compact[16];                           // flags of a word's nonzero bytes -> {byte permute selector, 8 * bytes}
+  PFPL_FN u32* planes() { return (u32*)(units + PLANES); }
   u8 level2[256];                               // level-2 bitmap
   alignas(16) u32 counts[T / 32], counts_upper[T / 32], bits[T / 32], sums[T / 32];     // of each warp
   u32 ticket, field, tag, entry;
@@ -110,7 +113,7 @@ template <class Value, u32 T> struct Geometry {
   // Planes lie in rows of 32 words whose 16-byte units are xored with this of the row: runs of words are then read, and a plane's words
   // from several threads written, without bank conflicts.
   PFPL_FN static constexpr u32 swizzle(u32 row) {
-    return (V == 32 ? row : sizeof(Value) == 4 ? row ^ (row >> 3 & 4) ^ (row >> 5 & 2) : V == 16 ? row ^ (row >> 3 & 4) : row ^ (row >> 3 & 7)) & 7;
+    return (V == 32 ? row : sizeof(Value) == 4 ? row ^ (row >> 4 & 4) : V == 16 ? row ^ (row >> 3 & 4) : row ^ (row >> 3 & 6)) & 7;
   }
   PFPL_FN static constexpr u32 place(u32 word) { return word ^ swizzle(word >> 5) << 2; }       // of a planes' word; linear over xor
 };
@@ -119,76 +122,99 @@ PFPL_FN u32 value_unit(u32 unit) { return unit ^ (unit >> 3 & 7); }
 
 // ---------------------------------------------------------------- values into shared memory
 // Asynchronous.  Values past the field's end are 0, whose code is 0.
-template <class Value, u32 T> PFPL_FN void load_chunk(Words4* units, const EncodeField& f, u32 chunk, u32 tid) {
-  constexpr u32 CODES = Element<Value>::CODES;
-  const u64 first = (u64)chunk * CODES, left = f.n - first;
-  const u8* const g = (const u8*)(f.field + first * sizeof(Value));
-  if (left >= CODES && !(f.field & 15)) {
-    Words4* const d = units + value_unit(tid);  // T is a multiple of 64 units: the rows' low bits repeat
-    PFPL_UNROLL for (u32 k = 0; k < 1024 / T; k++) copy_async<16>(d + k * T, g + (k * T + tid) * 16);
-  } else {
-    PFPL_ROLL for (u32 e = tid; e < CODES; e += T) {
-      const u32 at = e * sizeof(Value);
-      const bool here = e < left;
-      copy_async<sizeof(Value)>((u8*)(units + value_unit(at >> 4)) + (at & 15), here ? g + at : g, here ? sizeof(Value) : 0);
-    }
+template <class Value, u32 T> PFPL_NOINLINE void load_values(Words4* units, u64 field, u64 left, u32 tid) {
+  PFPL_ROLL for (u32 e = tid; e < Element<Value>::CODES; e += T) {
+    const u32 at = e * sizeof(Value);
+    const bool here = e < left;
+    copy_async<sizeof(Value)>((u8*)(units + value_unit(at >> 4)) + (at & 15), global<u8>(here ? field + at : field), here ? sizeof(Value) : 0);
   }
+}
+template <class Value, u32 T> PFPL_FN void load_chunk(Words4* units, const EncodeField& f, u32 chunk, u32 tid) {
+  const u64 first = (u64)chunk * Element<Value>::CODES, left = f.n - first, field = f.field + first * sizeof(Value);
+  if (left >= Element<Value>::CODES && !(f.field & 15)) {
+    Words4* const d = units + value_unit(tid);  // T is a multiple of 64 units: the rows' low bits repeat
+    const u8* const g = global<u8>(field) + tid * 16;
+    PFPL_UNROLL for (u32 k = 0; k < 1024 / T; k++) copy_async<16>(d + k * T, g + k * T * 16);
+  } else load_values<Value, T>(units, field, left, tid);
 }
 
 // ---------------------------------------------------------------- quantize and difference
-// The first try of quantize(), for values whose first bin holds; `Check` tells afterwards whether it held for all.  The zigzag code is
-// |2q + 1/2| - 1/2, which is exact; it comes out with the bits of 2^23 (2^52) added, which differences do not see.
+// The first try of quantize(), for values whose first bin holds; `Check` tells afterwards whether it held for all (it may say no when it
+// did, for |q| from half the radius on).  The zigzag code is |2q + 1/2| - 1/2, which is exact; it comes out as the bits of 2^23 (2^52)
+// plus the code, which sets no bit of OUTSIDE; any sum that is too large, and NaN, sets one.  Differences do not see the 2^23.
 template <class Value> struct Check;
 template <> struct Check<float> {
-  static constexpr u32 BIAS = 0x4B000000u;
-  float bin = 0.f, error = 0.f;
-  PFPL_FN void add(float q, float d, const Step<float>&) { bin = max_nan(bin, magnitude(q)); error = max_nan(error, magnitude(d)); }
-  PFPL_FN bool holds(const Step<float>& k) const { return (error <= k.eb) & (bin < Element<float>::RADIUS); }
+  static constexpr u32 BIAS = 0x4B000000u, OUTSIDE = ~0x4B3FFFFFu;
+  u32 codes = 0;
+  float error = 0.f;
+  PFPL_FN void add(u32 c, float d, const Step<float>&) { codes |= c; error = max_nan(error, absolute(d)); }
+  PFPL_FN bool holds(const Step<float>& k) const { return (error <= k.eb) & !(codes & OUTSIDE); }
 };
 template <> struct Check<double> {
   static constexpr u64 BIAS = 0x4330000000000000ull;
+  static constexpr u32 OUTSIDE = ~0x4337FFFFu;  // of the upper half
+  u32 codes = 0;
   bool ok = true;
-  PFPL_FN void add(double q, double d, const Step<double>& k) { ok = ok & (magnitude(d) <= k.eb) & (magnitude(q) < Element<double>::RADIUS); }
-  PFPL_FN bool holds(const Step<double>&) const { return ok; }
+  PFPL_FN void add(u64 c, double d, const Step<double>& k) { codes |= (u32)(c >> 32); ok = ok & (absolute(d) <= k.eb); }
+  PFPL_FN bool holds(const Step<double>&) const { return ok & !(codes & OUTSIDE); }
 };
-template <class Value> PFPL_FN typename Element<Value>::Code quantize_first(Value x, const Step<Value>& k, Check<Value>& check) {
-  using E = Element<Value>;
-  const Value q = (x * k.inv + E::ROUND) - E::ROUND;
-  check.add(q, x - q * k.eb2, k);
-  return bits_of(magnitude(fused(q, (Value)2, (Value)0.5)) + (value_of(Check<Value>::BIAS) - (Value)0.5));
+template <class Value> PFPL_FN typename Element<Value>::Code code_of(Value q) {
+  return bits_of(absolute(fused(q, (Value)2, (Value)0.5)) + (value_of(Check<Value>::BIAS) - (Value)0.5));
 }
-template <class Value> PFPL_FN typename Element<Value>::Code quantize_both(Value x, const Step<Value>& k) { return quantize(x, k) + Check<Value>::BIAS; }
+template <class Value> PFPL_FN Value nearest(Value x, const Step<Value>& k) { return (x * k.inv + Element<Value>::ROUND) - Element<Value>::ROUND; }
+template <class Value> PFPL_FN typename Element<Value>::Code quantize_first(Value x, const Step<Value>& k, Check<Value>& check) {
+  const Value q = nearest(x, k);
+  const typename Element<Value>::Code c = code_of(q);
+  check.add(c, x - q * k.eb2, k);
+  return c;
+}
+// quantize() with the codes of quantize_first().
+template <class Value> PFPL_FN typename Element<Value>::Code quantize_both(Value x, const Step<Value>& k) {
+  using E = Element<Value>; using Code = typename E::Code;
+  const Value q1 = nearest(x, k), d1 = x - q1 * k.eb2;
+  const Value q2 = q1 + value_of((bits_of(d1) & ((Code)1 << (E::WIDTH - 1))) | bits_of((Value)1)), d2 = x - q2 * k.eb2;
+  const bool ok1 = (absolute(d1) <= k.eb) & (absolute(q1) < E::RADIUS);
+  const bool ok2 = (absolute(d2) <= k.eb) & (absolute(q2) < E::RADIUS) & (absolute(q1) <= E::RADIUS);
+  return ok1 | ok2 ? code_of(ok1 ? q1 : q2) : bits_of(x) + Check<Value>::BIAS;
+}
 
-template <class Value> union Unit { Words4 words; Value values[16 / sizeof(Value)]; };
+// The codes (or bits of values) of a 16-byte unit.
+PFPL_FN void unpack(const Words4& u, u32* c) { c[0] = u.x; c[1] = u.y; c[2] = u.z; c[3] = u.w; }
+PFPL_FN void unpack(const Words4& u, u64* c) { c[0] = (u64)u.y << 32 | u.x; c[1] = (u64)u.w << 32 | u.z; }
+PFPL_FN Words4 pack(const u32* c) { return Words4{c[0], c[1], c[2], c[3]}; }
+PFPL_FN Words4 pack(const u64* c) { return Words4{(u32)c[0], (u32)(c[0] >> 32), (u32)c[1], (u32)(c[1] >> 32)}; }
+
+// A unit's codes with both tries; out of line, for few groups need it.
+template <class Value> PFPL_NOINLINE Words4 quantize_unit(const Words4* p, Step<Value> k) {
+  typename Element<Value>::Code c[16 / sizeof(Value)];
+  unpack(*p, c);
+  PFPL_UNROLL for (u32 j = 0; j < 16 / sizeof(Value); j++) c[j] = quantize_both(value_of(c[j]), k);
+  return pack(c);
+}
 
 // This thread's words d + m (see transpose.h), last element first: rows[V-1-e], the upper halves at rows[2V-1-e].  Gives the OR of the
 // warp's d, of 64-bit words squeezed: bit 16 if any upper half, bit 8 if any upper quarter of a lower half is not 0.
 template <class Value, u32 T> PFPL_FN u32 code_values(const Words4* units, const Step<Value>& k, u32 tid, u32* rows) {
   using G = Geometry<Value, T>; using Code = typename Element<Value>::Code;
-  constexpr u32 PER_UNIT = 16 / sizeof(Value), GROUP = 2 * PER_UNIT, THREAD_UNITS = G::N / 4;
+  constexpr u32 PER_UNIT = 16 / sizeof(Value), THREAD_UNITS = G::N / 4, GROUP = 2 * PER_UNIT;
   constexpr Code M = Element<Value>::NEGABINARY;
   const u32 unit0 = tid * THREAD_UNITS;
   Code before = Check<Value>::BIAS, all = 0;
-  if (tid) {
-    const Words4* const p = units + value_unit(unit0 - 1);
-    before = quantize_both(((const Value*)p)[PER_UNIT - 1], k);
-  }
+  Check<Value> check;
+  const Words4* const previous = units + value_unit(tid ? unit0 - 1 : 0);
+  if (tid) before = quantize_first(((const Value*)previous)[PER_UNIT - 1], k, check);
   const u32 row = unit0 & ~7u, swizzle = unit0 >> 3 & 7, in_row = unit0 & 7;
   PFPL_UNROLL for (u32 g = 0; g < G::V / GROUP; g++) {
     const Words4* const p0 = units + (row | ((in_row + 2 * g) ^ swizzle));
     const Words4* const p1 = units + (row | ((in_row + 2 * g + 1) ^ swizzle));
-    Unit<Value> u0, u1;
-    u0.words = *p0; u1.words = *p1;
-    Check<Value> check;
     Code c[GROUP];
-    PFPL_UNROLL for (u32 j = 0; j < PER_UNIT; j++) c[j] = quantize_first(u0.values[j], k, check);
-    PFPL_UNROLL for (u32 j = 0; j < PER_UNIT; j++) c[PER_UNIT + j] = quantize_first(u1.values[j], k, check);
+    unpack(*p0, c); unpack(*p1, c + PER_UNIT);
+    if (g) check = Check<Value>();
+    PFPL_UNROLL for (u32 j = 0; j < GROUP; j++) c[j] = quantize_first(value_of(c[j]), k, check);
     if (any(!check.holds(k))) {                 // some value of the warp's needs the second try, or its own bits
-      PFPL_ROLL for (u32 half = 0; half < 2; half++) {          // one copy of the code: the codes rotate through it
-        Unit<Value> u;
-        u.words = load_again(half ? p1 : p0);
-        PFPL_UNROLL for (u32 j = 0; j < PER_UNIT; j++) { c[j] = c[PER_UNIT + j]; c[PER_UNIT + j] = quantize_both(u.values[j], k); }
-      }
+      if (g == 0 && tid) { Code last[PER_UNIT]; unpack(quantize_unit<Value>(previous, k), last); before = last[PER_UNIT - 1]; }
+      unpack(quantize_unit<Value>(p0, k), c);
+      unpack(quantize_unit<Value>(p1, k), c + PER_UNIT);
     }
     PFPL_UNROLL for (u32 j = 0; j < GROUP; j++) {
       const Code d = c[j] - before + M;
@@ -330,28 +356,20 @@ PFPL_FN void stage_upper(u8* out, u32 at, bool empty, const UpperLevels& u, u32 
 struct Tail { u32 bytes, start, end; };         // the bytes at their places in the word; first and last position, in bits
 // The run's nonzero bytes, from byte `at1` on, whole words only (a word is stored by the run that fills it), and the kept bytes of its
 // bitmap, from byte `at2` on.
-template <u32 RW> PFPL_FN Tail stage_run(u32* out, const Words2* compact, const u32* r, const Flags<RW>& f, u32 at1, u32 at2) {
-  u32 window = 0, position = at1 * 8;
-  u32* word = out + (at1 >> 2);
+template <u32 RW> PFPL_FN Tail stage_run(u32* out, const u32* compact, const u32* r, const Flags<RW>& f, u32 at1, u32 at2) {
+  const u32 table = shared_address(compact);
+  u32 window = 0, position = at1 * 8, address = shared_address(out) + (at1 & ~3u);
   PFPL_UNROLL for (u32 g = 0; g < RW / 8; g++) {
     if (any(f.nonzero[g] != 0)) {
-      // nibbles times 8: offsets into the table
-      const u32 even = (f.nonzero[g] << 3) & 0x78787878u, odd = (f.nonzero[g] >> 1) & 0x78787878u;
-      Words2 e[8];
-      PFPL_UNROLL for (u32 k = 0; k < 8; k++) e[k] = *(const Words2*)((const u8*)compact + permute(k & 1 ? odd : even, 0, 0x4440 + (k >> 1)));
-      PFPL_UNROLL for (u32 k = 0; k < 8; k++) {
-        const u32 bytes = permute(r[8 * g + k], 0, e[k].x), next = position + e[k].y;
-        window |= funnel_left(0, bytes, position);
-        if ((next ^ position) & ~31u) { *word++ = window; window = funnel_left(bytes, 0, position); }
-        position = next;
-      }
+      // nibbles times 4: offsets into the table, whose address has a free byte for them
+      const u32 even = (f.nonzero[g] << 2) & 0x3c3c3c3cu, odd = (f.nonzero[g] >> 2) & 0x3c3c3c3cu;
+      u32 e[8];
+      PFPL_UNROLL for (u32 k = 0; k < 8; k++) e[k] = *shared_at<const u32>(permute(k & 1 ? odd : even, table, 0x7650 + (k >> 1)));
+      PFPL_UNROLL for (u32 k = 0; k < 8; k++) append(window, position, address, permute(r[8 * g + k], 0, e[k]), position + (e[k] >> 16));
     }
   }
   u8* kept = (u8*)out + at2;
-  PFPL_UNROLL for (u32 g = 0; g < RW / 8; g++)
-    if (any((f.changed >> (4 * g) & 15) != 0)) {
-      PFPL_UNROLL for (u32 b = 0; b < 4; b++) if (f.changed >> (4 * g + b) & 1) *kept++ = (u8)(f.nonzero[g] >> (8 * b));
-    }
+  for (u32 c = f.changed; c; c &= c - 1) *kept++ = (u8)permute(f.nonzero[0], RW > 8 ? f.nonzero[RW / 8 - 1] : 0, lowest_bit(c));
   return Tail{window, at1 * 8, position};
 }
 // After a barrier: the tail's bytes go into a word that another thread may have stored.
@@ -374,7 +392,7 @@ template <u32 T> PFPL_FN void write_out(const u32* staged, u8* g, u32 length, u3
   u8* d = g + head + tid * 16;
   PFPL_ROLL for (u32 u = tid; u < units; u += T, p += T * 4, d += T * 16) {
     const u32 w0 = p[0], w1 = p[1], w2 = p[2], w3 = p[3], w4 = p[4];
-    *(Words4*)d = Words4{funnel_right(w0, w1, shift), funnel_right(w1, w2, shift), funnel_right(w2, w3, shift), funnel_right(w3, w4, shift)};
+    store_words((Words4*)d, Words4{funnel_right(w0, w1, shift), funnel_right(w1, w2, shift), funnel_right(w2, w3, shift), funnel_right(w3, w4, shift)});
   }
   if (tid < 32) {
     const u32 done = head + units * 16, i = tid < 16 ? tid : done + tid - 16;
@@ -383,13 +401,13 @@ template <u32 T> PFPL_FN void write_out(const u32* staged, u8* g, u32 length, u3
 }
 template <class Value> PFPL_FN void write_entry(const EncodeField& f, u32 chunk, u32 entry) {
   const u64 at = table_offset(f.wide != 0) + 4ull * chunk;
-  if (at + 4 <= f.capacity) *(u32*)(f.stream + at) = entry;
+  if (at + 4 <= f.capacity) *global<u32>(f.stream + at) = entry;
 }
-PFPL_FN void fill_compact(Words2* compact, u32 tid) {
+PFPL_FN void fill_compact(u32* compact, u32 tid) {
   if (tid < 16) {
     u32 selector = 0x4444, k = 0;
     for (u32 j = 0; j < 4; j++) if (tid >> j & 1) { selector ^= (4 ^ j) << (4 * k); k++; }
-    compact[tid] = Words2{selector, 8 * k};
+    compact[tid] = selector | 8 * k << 16;
   }
 }
 
@@ -402,7 +420,10 @@ template <u32 T> struct Look {                  // a thread's share of up to COV
     const u32* const p = words + first + tid;
     const u32 left = end - first > tid ? end - first - tid : 0;
     PFPL_UNROLL for (u32 k = 0; k < LOADS; k++) w[k] = tag;
-    PFPL_UNROLL for (u32 k = 0; k < LOADS; k++) if (T * k < left) w[k] = load_relaxed(p + T * k);
+    load<0>(p, left);
+  }
+  template <u32 K> PFPL_FN void load(const u32* p, u32 left) {
+    if constexpr (K < LOADS) { if (T * K < left) w[K] = load_relaxed_at<T * K>(p); load<K + 1>(p, left); }
   }
   PFPL_FN bool missing(u32 tag) const {         // some word is not this call's yet
     u32 o = 0;
@@ -418,31 +439,33 @@ template <u32 T> struct Look {                  // a thread's share of up to COV
 
 // ================================================================ persistent blocks
 constexpr u32 ENCODE_THREADS = 128, ENCODE_BLOCKS = 5;          // a block; blocks an SM
-constexpr u32 HALF_WORDS = 3588;                                // staged words of one waiting chunk; chosen for ENCODE_BLOCKS
+constexpr u32 HALF_WORDS = 2572;                                // staged words of one waiting chunk; chosen for ENCODE_BLOCKS
 constexpr u32 HALF_LEVELS = HALF_WORDS * 4 - 64 - 300;          // nonzero and kept level-1 bytes that surely fit (the rest is below 300)
-template <class Value> using Shared = EncodeShared<Value, ENCODE_THREADS, 2 * HALF_WORDS>;
+template <class Value> using Shared = EncodeShared<Value, ENCODE_THREADS, 512, 2 * HALF_WORDS>;
 
 struct Waiting { u32 chunk, length, field; };   // a coded chunk in shared memory; chunk NONE: none
 struct Prefix { u64 bytes; u32 chunk, field; }; // payload bytes of the field before chunk `chunk` (counted in the launch)
 
-// Takes the prefix to the field of `w`.
-PFPL_FN void enter_field(Prefix& p, const EncodeField* fields, const Waiting& w) {
-  if (p.field != w.field) { p.field = w.field; p.bytes = 0; p.chunk = fields[w.field].first_chunk; }
+// The prefix, in the field of `w`.
+template <bool LIST> PFPL_FN Prefix enter_field(Prefix p, const EncodeField* fields, const Waiting& w) {
+  return !LIST || p.field == w.field ? p : Prefix{0, fields[LIST ? w.field : 0].first_chunk, w.field};
 }
-// Writes `w` from `staged` and takes the prefix past it; its sizes before are in p.
-template <class Value> PFPL_FN void write_waiting(const u32* staged, Prefix& p, const EncodeField* fields, const Waiting& w, u32 tid) {
-  const EncodeField& f = fields[w.field];
+// Writes `w` from `staged`; p: the prefix at w.  Gives the prefix past it.
+template <class Value, bool LIST> PFPL_FN Prefix write_waiting(const u32* staged, Prefix p, const EncodeField* fields, const Waiting& w, u32 tid) {
+  const EncodeField& f = fields[LIST ? w.field : 0];
   const u64 at = payload_offset<Value>(f) + p.bytes;
-  if (at + w.length <= f.capacity) write_out<ENCODE_THREADS>(staged, (u8*)f.stream + at, w.length, tid);
+  if (at + w.length <= f.capacity) write_out<ENCODE_THREADS>(staged, global<u8>(f.stream + at), w.length, tid);
   p.bytes += w.length;
   p.chunk = w.chunk + 1;
   if (tid == 0 && p.chunk - f.first_chunk == chunks_of<Value>(f.n)) finish_field<Value>(f, p.bytes);
+  return p;
 }
-// The same after waiting for the sizes before; all threads.
-template <class Value> PFPL_NOINLINE void write_late(Shared<Value>& s, const u32* words, const u32* staged, Prefix& p, const EncodeField* fields, const Waiting& w, u32 tag) {
+// The same from any earlier prefix, after waiting for the sizes between; all threads.
+template <class Value, bool LIST> PFPL_NOINLINE Prefix write_late(const u32* words, u32 half, Prefix p, const EncodeField* fields, Waiting w, u32 tag) {
   constexpr u32 T = ENCODE_THREADS;
+  Shared<Value>& s = shared_memory<Shared<Value>>();
   const u32 tid = thread_index();
-  enter_field(p, fields, w);
+  p = enter_field<LIST>(p, fields, w);
   PFPL_ROLL do {
     const u32 end = w.chunk - p.chunk > Look<T>::COVER ? p.chunk + Look<T>::COVER : w.chunk;
     Look<T> look;
@@ -454,8 +477,9 @@ template <class Value> PFPL_NOINLINE void write_late(Shared<Value>& s, const u32
     p.chunk = end;
     barrier();
   } while (p.chunk != w.chunk);
-  write_waiting<Value>(staged, p, fields, w, tid);
-  barrier();                                    // `staged` is free
+  p = write_waiting<Value, LIST>(s.staged + half * HALF_WORDS, p, fields, w, tid);
+  barrier();                                    // the half is free
+  return p;
 }
 
 struct Block {                                  // what a persistent block carries from chunk to chunk
@@ -464,13 +488,13 @@ struct Block {                                  // what a persistent block carri
   Prefix prefix;
 };
 
-// From the planes in shared memory to staged bytes (all but the barrier that completes them); publishes the chunk's size and starts the
-// load of the next chunk.  RW: words of a thread's run; the runs cover the chunk's last T * RW words, before which all is zero; with
-// BOTH, if `both`, a first pass of the same code covers as many words before them.
-template <class Value, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Shared<Value>& s, const Launch& launch, const EncodeField* fields, Block& b, bool both, bool late, u32 next, u32 next_field) {
+// From the planes in shared memory to staged bytes (all but the barrier that completes them); publishes the chunk's size and, if that
+// waits for the planes, starts the load of the next chunk.  RW: words of a thread's run; the runs cover the chunk's last T * RW words,
+// before which all is zero; with BOTH, if `both`, a first pass of the same code covers as many words before them.
+template <class Value, bool LIST, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Shared<Value>& s, const Launch& launch, const EncodeField* fields, Block& b, bool both, bool late, u32 next, u32 next_field) {
   constexpr u32 T = ENCODE_THREADS, WARPS = T / 32, SPAN = T * RW, LAST = CHUNK_WORDS - SPAN;
   if (!BOTH) both = false;
-  u32* const planes = (u32*)s.units;
+  u32* const planes = s.planes();
   u32* const words = chunk_words(launch);
   u32 tid = opaque(thread_index());
   u32 r[RW];
@@ -495,12 +519,9 @@ template <class Value, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Shared<Value>&
     if (tid < 64) s.level2[128 + tid] = 0;
     if (!(tid & 1)) s.level2[192 + tid / 2] = (u8)(f.changed | beside << 4);
   }
-  if (tid == 0) { s.ticket = next; s.field = next_field; }
   barrier();                                    // B3: counts and level 2's bitmap are here
   tid = opaque(thread_index());
   const u32 lane = tid & 31, warp = tid >> 5;
-  next = s.ticket; next_field = s.field;
-  if (!both && next < launch.chunks) load_chunk<Value, T>(s.units, fields[next_field], next - fields[next_field].first_chunk, tid);
   u32 total = sum_of<WARPS>(s.counts), at = scan - f.counts + sum_below<WARPS>(s.counts, warp), at_first = 0;
   if (both) {
     const u32 before = sum_of<WARPS>(s.counts_upper);
@@ -515,15 +536,15 @@ template <class Value, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Shared<Value>&
       const u32 entry = table_entry(nonzero, kept, upper);
       store_relaxed(words + b.chunk, b.tag | (entry & ~RAW_FLAG));
       s.entry = entry;
-      write_entry<Value>(fields[b.field], b.chunk - fields[b.field].first_chunk, entry);
+      write_entry<Value>(fields[LIST ? b.field : 0], b.chunk - fields[LIST ? b.field : 0].first_chunk, entry);
     }
   }
   u32* out = s.staged + b.half * HALF_WORDS;
-  if (late) write_late<Value>(s, words, out, b.prefix, fields, b.older, b.tag);        // sizes before it were missing at B1
+  if (late) b.prefix = write_late<Value, LIST>(words, b.half, b.prefix, fields, b.older, b.tag);        // sizes before it were missing at B1
   const bool big = BOTH && both && nonzero + kept > HALF_LEVELS;
   bool raw = false;
   if (big) {                                    // takes both halves
-    if (b.newer.chunk != NONE) write_late<Value>(s, words, s.staged + (b.half ^ 1) * HALF_WORDS, b.prefix, fields, b.newer, b.tag);
+    if (b.newer.chunk != NONE) b.prefix = write_late<Value, LIST>(words, b.half ^ 1, b.prefix, fields, b.newer, b.tag);
     out = s.staged;
     barrier();
     raw = s.entry & RAW_FLAG;
@@ -531,7 +552,7 @@ template <class Value, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Shared<Value>&
   if (BOTH && raw) {
     stage_raw<Value, T>(out, planes, tid);
     barrier();
-    if (next < launch.chunks) load_chunk<Value, T>(s.units, fields[next_field], next - fields[next_field].first_chunk, tid);
+    if (next < launch.chunks) load_chunk<Value, T>(s.units, fields[LIST ? next_field : 0], next - fields[LIST ? next_field : 0].first_chunk, tid);
   } else {
     if (warp == 0) stage_upper((u8*)out, nonzero + kept, nonzero == 0, upper, lane);
     Tail tail, tail_first{0, 0, 0};
@@ -547,7 +568,7 @@ template <class Value, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Shared<Value>&
       pass = false;
     }
     barrier();                                  // B4: whole words are stored, planes all read
-    if (both && next < launch.chunks) load_chunk<Value, T>(s.units, fields[next_field], next - fields[next_field].first_chunk, tid);
+    if (both && next < launch.chunks) load_chunk<Value, T>(s.units, fields[LIST ? next_field : 0], next - fields[LIST ? next_field : 0].first_chunk, tid);
     stage_tail((u8*)out, tail);
     if (BOTH && both) stage_tail((u8*)out, tail_first);
   }
@@ -559,7 +580,7 @@ template <class Value, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Shared<Value>&
 
 template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launch, const EncodeField* fields) {
   constexpr u32 T = ENCODE_THREADS, WARPS = T / 32;
-  Shared<Value>& s = shared_memory<Shared<Value>>();
+  Shared<Value>& s = *shared_at<Shared<Value>>(opaque(shared_address(&shared_memory<Shared<Value>>())));      // the address computed once
   u32* const words = chunk_words(launch);
   u32 tid = thread_index();
   if (tid == 0) { const u64 draw = fetch_add(control_word(launch), 1); s.ticket = (u32)draw; s.tag = tag_of(draw); }
@@ -569,21 +590,27 @@ template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launc
   Block b{s.ticket, 0, s.tag, 0, {NONE, 0, 0}, {NONE, 0, 0}, {0, 0, 0}};
   if (b.chunk < launch.chunks) {
     if (LIST) b.field = find_field(fields, launch.fields, 0, b.chunk);
-    load_chunk<Value, T>(s.units, fields[b.field], b.chunk - fields[b.field].first_chunk, tid);
+    load_chunk<Value, T>(s.units, fields[LIST ? b.field : 0], b.chunk - fields[LIST ? b.field : 0].first_chunk, tid);
   }
   while (b.chunk < launch.chunks) {
     copies_wait();
     barrier();                                  // B0: values are here; the bytes staged before are complete
     tid = opaque(thread_index());
     const bool waiting = b.older.chunk != NONE;
-    if (LIST && waiting) enter_field(b.prefix, fields, b.older);
-    u32 rows[CHUNK_WORDS / T], bits, next = NONE, next_field = b.field;
+    u32 next = NONE;
+    if (tid == 0) next = (u32)fetch_add(control_word(launch), 1);          // long before it is needed
+    if (LIST && waiting) b.prefix = enter_field<LIST>(b.prefix, fields, b.older);
+    u32 rows[CHUNK_WORDS / T], bits;
     {
-      const EncodeField& f = fields[b.field];
+      const EncodeField& f = fields[LIST ? b.field : 0];
       const Value eb = (Value)f.bound;
       bits = code_values<Value, T>(s.units, Step<Value>{eb, 2 * eb, (Value)f.inverse}, tid, rows);
     }
     if ((tid & 31) == 0) s.bits[tid >> 5] = bits;
+    if (tid == 0) {
+      if (LIST && next < launch.chunks) s.field = find_field(fields, launch.fields, b.field, next);
+      s.ticket = next;
+    }
     Look<T> look;                               // at the sizes before the older waiting chunk; the transpose hides the loads
     const u32 end = waiting ? b.older.chunk : b.prefix.chunk;
     look.issue(words, b.prefix.chunk, end, b.tag, tid);
@@ -593,37 +620,36 @@ template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launc
     if ((tid & 31) == 0) s.sums[tid >> 5] = sum;
     late = barrier_or(late);                    // B1: values all read
     tid = opaque(thread_index());
-    if (tid == 0) {
-      next = (u32)fetch_add(control_word(launch), 1);
-      if (LIST && next < launch.chunks) next_field = find_field(fields, launch.fields, b.field, next);
-    }
-    const u32 block_bits = or_of<WARPS>(s.bits);
-    store_planes<Value, T>((u32*)s.units, rows, bits, block_bits, tid);
+    const u32 block_bits = or_of<WARPS>(s.bits), next_field = LIST ? s.field : 0;
+    next = s.ticket;
+    if (within_half(block_bits) && next < launch.chunks) load_chunk<Value, T>(s.units, fields[LIST ? next_field : 0], next - fields[LIST ? next_field : 0].first_chunk, tid);
+    store_planes<Value, T>(s.planes(), rows, bits, block_bits, tid);
     if (waiting && !late) {
       b.prefix.bytes += sum_of<WARPS>(s.sums);
-      write_waiting<Value>(s.staged + b.half * HALF_WORDS, b.prefix, fields, b.older, tid);
+      b.prefix = write_waiting<Value, LIST>(s.staged + b.half * HALF_WORDS, b.prefix, fields, b.older, tid);
     }
     barrier();                                  // B2: planes are here, the older half is free
-    if (within_quarter(block_bits)) pack_chunk<Value, 8, false>(s, launch, fields, b, false, late, next, next_field);
-    else pack_chunk<Value, 16, true>(s, launch, fields, b, !within_half(block_bits), late, next, next_field);
+    if (within_quarter(block_bits)) pack_chunk<Value, LIST, 8, false>(s, launch, fields, b, false, late, next, next_field);
+    else pack_chunk<Value, LIST, 16, true>(s, launch, fields, b, !within_half(block_bits), late, next, next_field);
   }
   if (b.chunk == launch.chunks + grid_blocks() - 1) end_of_epoch<T>(launch, b.tag, thread_index());
   barrier();                                    // the last tails are staged
-  if (b.older.chunk != NONE) write_late<Value>(s, words, s.staged + b.half * HALF_WORDS, b.prefix, fields, b.older, b.tag);
-  if (b.newer.chunk != NONE) write_late<Value>(s, words, s.staged + (b.half ^ 1) * HALF_WORDS, b.prefix, fields, b.newer, b.tag);
+  if (b.older.chunk != NONE) b.prefix = write_late<Value, LIST>(words, b.half, b.prefix, fields, b.older, b.tag);
+  if (b.newer.chunk != NONE) b.prefix = write_late<Value, LIST>(words, b.half ^ 1, b.prefix, fields, b.newer, b.tag);
 }
 
 // ================================================================ few chunks of one field: one a block
-constexpr u32 SMALL_THREADS = 512, SMALL_BLOCKS = 2, SMALL_CHUNKS = SMALL_THREADS;     // a block; blocks an SM; chunks at most
-template <class Value> using SmallShared = EncodeShared<Value, SMALL_THREADS, 4736>;   // room for all levels of a chunk that turns out raw
+constexpr u32 SMALL_THREADS = 256, SMALL_BLOCKS = 4, SMALL_CHUNKS = 512;       // a block; blocks an SM; chunks at most
+template <class Value> using SmallShared = EncodeShared<Value, SMALL_THREADS, 1024, 4736>;      // staged: room for all levels of a chunk that turns out raw
 
 template <class Value> PFPL_FN void encode_small(const Launch& launch, const EncodeField& field) {
   using G = Geometry<Value, SMALL_THREADS>;
   constexpr u32 T = SMALL_THREADS, WARPS = T / 32, RW = G::N;
-  SmallShared<Value>& s = shared_memory<SmallShared<Value>>();
+  static_assert(RW == 16, "a byte of level 2's bitmap a thread");
+  SmallShared<Value>& s = *shared_at<SmallShared<Value>>(opaque(shared_address(&shared_memory<SmallShared<Value>>())));
   const u32 tid = thread_index(), lane = tid & 31, warp = tid >> 5, own = block_index();
   u32* const words = chunk_words(launch);
-  u32* const planes = (u32*)s.units;
+  u32* const planes = s.planes();
   if (own >= launch.chunks) { if (own == 0 && tid == 0) finish_field<Value>(field, 0); return; }
   load_chunk<Value, T>(s.units, field, own, tid);
   u64 draw = 0;
@@ -631,22 +657,21 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
   fill_compact(s.compact, tid);
   const Value eb = (Value)field.bound;
   const Step<Value> step{eb, 2 * eb, (Value)field.inverse};
-  u32 chunk = own, sum = 0;
+  u32 chunk = own, before;
   PFPL_ROLL while (true) {
     copies_wait();
     barrier();                                  // values are here
     u32 rows[RW];
     const u32 bits = code_values<Value, T>(s.units, step, tid, rows);
     transpose_rows<Value, T>(rows, G::SETS == 2 ? NONE : bits, tid);
-    barrier();                                  // values all read
     store_planes<Value, T>(planes, rows, NONE, NONE, tid);
     barrier();                                  // planes are here
     u32 r[RW];
     Flags<RW> f;
     flag_run<Value, T, RW>(planes, tid * RW, tid == 0, r, f);
-    const u32 scan = warp_scan(f.counts), beside = shuffle_down(f.changed, 1);
+    const u32 scan = warp_scan(f.counts);
     if (lane == 31) s.counts[warp] = scan;
-    if (!(tid & 1)) s.level2[tid / 2] = (u8)(f.changed | beside << 4);
+    s.level2[tid] = (u8)f.changed;
     barrier();                                  // counts and level 2's bitmap are here
     const u32 total = sum_of<WARPS>(s.counts), nonzero = total & 0xffff, kept = total >> 16;
     UpperLevels upper;
@@ -665,26 +690,29 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
       barrier();                                // whole words are stored
       if (s.entry & RAW_FLAG) stage_raw<Value, T>(s.staged, planes, tid); else stage_tail((u8*)s.staged, tail);
     }
-    // the sizes before; one that stays missing is that of a block that waits for a place on the device: size its chunk here
-    u32 word = 0;
-    bool missing = true;
-    PFPL_ROLL for (int i = 0; i < PATIENCE && missing; i++) {
-      word = tid < own ? load_relaxed(words + tid) : s.tag;
-      missing = barrier_or((word ^ s.tag) >> SIZE_BITS);
+    // Each warp adds up the sizes before.  One that stays missing is that of a block that waits for a place on the device: size it here.
+    u32 missing = NONE;
+    PFPL_ROLL for (int i = 0; i < PATIENCE; i++) {
+      before = 0; missing = NONE;
+      PFPL_ROLL for (u32 c = lane; c < own; c += 32) {
+        const u32 size = load_relaxed(words + c) - s.tag;
+        if (size >> SIZE_BITS && missing == NONE) missing = c;
+        before += size;
+      }
+      if (!any(missing != NONE)) break;
     }
-    if (!missing) { sum = warp_sum(word - s.tag); break; }
-    const u32 lanes = ballot((word ^ s.tag) >> SIZE_BITS);
-    if (lane == 0) s.sums[warp] = lanes;
+    if (!barrier_or(missing != NONE)) break;    // the staged bytes are complete, too
+    PFPL_UNROLL for (u32 d = 16; d; d >>= 1) { const u32 other = shuffle_xor(missing, d); missing = other < missing ? other : missing; }
+    if (lane == 0) s.sums[warp] = missing;
     barrier();
-    for (chunk = 0; !s.sums[chunk]; chunk++) {}
-    chunk = chunk * 32 + lowest_bit(s.sums[chunk]);
+    chunk = NONE;
+    for (u32 w = 0; w < WARPS; w++) chunk = s.sums[w] < chunk ? s.sums[w] : chunk;
     load_chunk<Value, T>(s.units, field, chunk, tid);
   }
-  if (lane == 0) s.sums[warp] = sum;
-  barrier();
-  const u32 before = sum_of<WARPS>(s.sums), length = s.entry & ~RAW_FLAG;
+  before = warp_sum(before);
+  const u32 length = s.entry & ~RAW_FLAG;
   const u64 at = payload_offset<Value>(field) + before;
-  if (at + length <= field.capacity) write_out<T>(s.staged, (u8*)field.stream + at, length, tid);
+  if (at + length <= field.capacity) write_out<T>(s.staged, global<u8>(field.stream + at), length, tid);
   if (tid == 0 && own == launch.chunks - 1) finish_field<Value>(field, (u64)before + length);
   if (s.ticket == grid_blocks() - 1) end_of_epoch<T>(launch, s.tag, tid);
 }

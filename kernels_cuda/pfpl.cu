@@ -23,7 +23,7 @@ template <u32 COUNT> struct EncodeList { EncodeField field[COUNT]; };
 constexpr u32 ENCODE_SMALL_CHUNKS = 512;
 static_assert(ENCODE_SMALL_CHUNKS == SMALL_CHUNKS, "");
 static_assert(ENCODE_THREADS == 128 && ENCODE_BLOCKS == 5 && sizeof(Shared<float>) == 45552 && sizeof(Shared<double>) == 45552, "");
-static_assert(SMALL_THREADS == 512 && SMALL_BLOCKS == 2 && sizeof(SmallShared<float>) == 35984 && sizeof(SmallShared<double>) == 35984, "");
+static_assert(SMALL_THREADS == 256 && SMALL_BLOCKS == 4 && sizeof(SmallShared<float>) == 52176 && sizeof(SmallShared<double>) == 52176, "");
 
 #define PFPL_ENCODE(NAME, VALUE, COUNT)                                                                                            \
   PFPL_KERNEL(NAME, ENCODE_THREADS, ENCODE_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER EncodeList<COUNT> list) {          \

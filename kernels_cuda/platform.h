@@ -30,8 +30,8 @@ struct alignas(16) Words4 { u32 x, y, z, w; };
 PFPL_FN u32 thread_index() { return threadIdx.x; }
 PFPL_FN u32 block_index() { return blockIdx.x; }
 PFPL_FN u32 grid_blocks() { return gridDim.x; }
-// The block's dynamic shared memory, 128-byte aligned.
-template <class T> PFPL_FN T& shared_memory() { extern __shared__ __align__(128) unsigned char pfpl_shared[]; return *reinterpret_cast<T*>(pfpl_shared); }
+// The block's dynamic shared memory, 256-byte aligned.
+template <class T> PFPL_FN T& shared_memory() { extern __shared__ __align__(256) unsigned char pfpl_shared[]; return *reinterpret_cast<T*>(pfpl_shared); }
 
 // A shared variable's address within the block's shared memory, and back.  Arithmetic on it takes one operation where a pointer's takes two.
 PFPL_FN u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -98,17 +98,22 @@ PFPL_FN float max_nan(float a, float b) {       // the larger; NaN if either is
 #endif
 }
 
+PFPL_FN float absolute(float v) { return fabsf(v); }           // a modifier of the operation that uses it
+PFPL_FN double absolute(double v) { return fabs(v); }
 PFPL_FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }      // a * b + c, rounded once
 PFPL_FN double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
 PFPL_FN float add_up(float a, float b) { return __fadd_ru(a, b); }         // rounded towards +infinity
 PFPL_FN double add_up(double a, double b) { return __dadd_ru(a, b); }
 
 // ---------------------------------------------------------------- memory
+template <class T> PFPL_FN T* global(u64 address) { return (T*)address; }
 // Device-scope accesses of global words that other blocks access at the same time.
 PFPL_FN u32 load_relaxed(const u32* p) { u32 v; asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory"); return v; }
 PFPL_FN u64 load_relaxed(const u64* p) { u64 v; asm volatile("ld.relaxed.gpu.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory"); return v; }
 PFPL_FN u32 load_acquire(const u32* p) { u32 v; asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory"); return v; }
 PFPL_FN u64 load_acquire(const u64* p) { u64 v; asm volatile("ld.acquire.gpu.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory"); return v; }
+// p[WORDS]: the offset stays in the instruction, so that several loads share one address.
+template <int WORDS> PFPL_FN u32 load_relaxed_at(const u32* p) { u32 v; asm volatile("ld.relaxed.gpu.global.u32 %0,[%1+%2];" : "=r"(v) : "l"(p), "n"(4 * WORDS) : "memory"); return v; }
 PFPL_FN void store_relaxed(u32* p, u32 v) { asm volatile("st.relaxed.gpu.global.u32 [%0],%1;" :: "l"(p), "r"(v) : "memory"); }
 PFPL_FN void store_relaxed(u64* p, u64 v) { asm volatile("st.relaxed.gpu.global.u64 [%0],%1;" :: "l"(p), "l"(v) : "memory"); }
 PFPL_FN void store_release(u32* p, u32 v) { asm volatile("st.release.gpu.global.u32 [%0],%1;" :: "l"(p), "r"(v) : "memory"); }
@@ -131,6 +136,14 @@ PFPL_FN void store_words(Words4* p, Words4 v) { asm volatile("st.global.v4.u32 [
 // Shared memory, not merged with an earlier load of the same address.
 PFPL_FN Words4 load_again(const Words4* p) {
   Words4 v; asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"((u32)__cvta_generic_to_shared(p)) : "memory"); return v;
+}
+
+// Appends `bytes`, up to position `next` (in bits), to a stream of bytes whose last, unfinished word is `window`; a word that is finished
+// is stored at `address`.  One predicate does the rest.
+PFPL_FN void append(u32& window, u32& position, u32& address, u32 bytes, u32 next) {
+  asm volatile("{.reg .pred p; .reg .u32 t; shf.l.wrap.b32 t,0,%3,%1; or.b32 %0,%0,t; xor.b32 t,%1,%4; and.b32 t,t,0xffffffe0; setp.ne.u32 p,t,0;"
+               "@p st.shared.u32 [%2],%0; @p add.u32 %2,%2,4; @p shf.l.wrap.b32 %0,%3,0,%1; mov.u32 %1,%4;}"
+               : "+r"(window), "+r"(position), "+r"(address) : "r"(bytes), "r"(next) : "memory");
 }
 
 // Copies into shared memory that complete at the thread's next copies_wait(): BYTES (4, 8, 16) at addresses aligned to that; of the

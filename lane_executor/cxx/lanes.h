@@ -67,6 +67,8 @@ PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) {
 PFPL_FN u32 odd_mask(u32 v) { return 0u - (v & 1); }
 PFPL_FN u32 opaque(u32 v) { return v; }
 PFPL_FN float max_nan(float a, float b) { return a > b || a != a ? a : b; }
+PFPL_FN float absolute(float v) { return std::fabs(v); }
+PFPL_FN double absolute(double v) { return std::fabs(v); }
 PFPL_FN float fused(float a, float b, float c) { return std::fma(a, b, c); }
 PFPL_FN double fused(double a, double b, double c) { return std::fma(a, b, c); }
 template <class T> PFPL_FN T add_up(T a, T b) {
@@ -91,9 +93,22 @@ PFPL_FN u32 fetch_add_ordered(u32* p, u32 v) { return (u32)lanes_update(p, 4, la
 PFPL_FN u64 fetch_add_ordered(u64* p, u64 v) { return lanes_update(p, 8, lanes::ADD, v, 0, lanes::ACQ_REL); }
 PFPL_FN void fence() { lanes_fence(lanes::ACQ_REL); }
 
+template <int WORDS> PFPL_FN u32 load_relaxed_at(const u32* p) { return load_relaxed(p + WORDS); }
+template <class T> PFPL_FN T* global(u64 address) { return (T*)address; }
+
 PFPL_FN u32 load_constant(const u32* p) { return *p; }
 PFPL_FN void store_words(Words4* p, Words4 v) { *p = v; }
 PFPL_FN Words4 load_again(const Words4* p) { return *p; }
+
+PFPL_FN void append(u32& window, u32& position, u32& address, u32 bytes, u32 next) {
+  window |= funnel_left(0, bytes, position);
+  if ((next ^ position) & ~31u) {
+    *shared_at<u32>(address) = window;
+    address += 4;
+    window = funnel_left(bytes, 0, position);
+  }
+  position = next;
+}
 
 template <u32 BYTES> PFPL_FN void copy_async(void* shared, const void* global, u32 wanted = BYTES) { lanes_copy(shared, global, BYTES, wanted); }
 PFPL_FN void copy_async(void* shared, const void* global) { copy_async<16>(shared, global); }

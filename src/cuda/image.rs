@@ -62,7 +62,7 @@ const fn entry(suffix: &'static str, fields: usize, threads: u32, shared_bytes: 
 
 /// Encoders, as `kernels_cuda/pfpl.cu` describes them.
 pub const ENCODERS: &[EntryPoint] = &[
-    EntryPoint { chunks: 512, ..entry("_small", 1, 512, 35_984) },
+    EntryPoint { chunks: 512, ..entry("_small", 1, 256, 52_176) },
     entry("_1", 1, 128, 45_552),
     entry("_63", 63, 128, 45_552),
     entry("_511", LIST_FIELDS, 128, 45_552),

@@ -146,7 +146,7 @@ impl Device {
                     Form::List | Form::DeviceList => "511",
                 };
                 let shared = match (encodes, form) {
-                    (true, Form::Small) => 35984,
+                    (true, Form::Small) => 52176,
                     (true, _) => 45552,
                     (false, _) => 37888,
                 };
