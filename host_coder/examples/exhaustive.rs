@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use model::Patterns;
 use pfpl_host::Bound;
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 
 const BLOCK: usize = 1 << 18;
 
@@ -34,8 +34,7 @@ fn main() -> ExitCode {
         }
     }
     assert!(factor % 2 == 1, "an even factor sends patterns twice");
-    let isas: Vec<Isa> = Isa::ALL.iter().copied().filter(|isa| isa.available()).collect();
-    let codecs: Vec<Codec> = isas.iter().map(|&isa| Codec { isa, wide: false }).collect();
+    let codecs: Vec<Codec> = Codec::each().collect();
     println!("| bound | instruction set | patterns | raw | raw without second try | bound broken | unlike the model | seconds |");
     println!("|---|---|---|---|---|---|---|---|");
     let mut good = true;
@@ -55,7 +54,7 @@ fn main() -> ExitCode {
                 });
             }
         });
-        for (isa, sum) in isas.iter().zip(sums.into_inner().expect("no thread panics")) {
+        for (Codec { isa, .. }, sum) in codecs.iter().zip(sums.into_inner().expect("no thread panics")) {
             let Patterns { all, raw, broken, unlike } = sum;
             let seconds = start.elapsed().as_secs();
             println!("| {bound} | {isa:?} | {all} | {} | {} | {broken} | {unlike} | {seconds} |", raw[0], raw[1]);

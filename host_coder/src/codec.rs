@@ -142,15 +142,22 @@ pub struct Codec {
     pub isa: Isa,
     /// The wide header even where the narrow one would do: false.
     pub wide: bool,
+    /// Bytes of decoded values from which on they are taken for more than caches hold, and written past them: 32 MiB.
+    pub streamed: usize,
 }
 
 impl Default for Codec {
     fn default() -> Self {
-        Self { isa: Isa::best(), wide: false }
+        Self { isa: Isa::best(), wide: false, streamed: 32 << 20 }
     }
 }
 
 impl Codec {
+    /// One for each instruction set that this processor has.
+    pub fn each() -> impl Iterator<Item = Self> {
+        Isa::ALL.iter().filter(|isa| isa.available()).map(|&isa| Self { isa, ..Self::default() })
+    }
+
     fn header<T: Element>(self, field: &[T], bound: Bound) -> Header {
         let header = Header::of_field::<T>(field.len() as u64, bound);
         Header { wide: header.wide | self.wide, ..header }

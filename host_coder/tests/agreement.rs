@@ -3,13 +3,12 @@
 mod model;
 
 use model::{CHUNK, Value};
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 use pfpl_host::{Bound, Error, compress, decompress, decompress_range, estimate, max_stream_bytes, stream_bytes};
 use proptest::prelude::*;
 
 fn codecs() -> impl Iterator<Item = Codec> {
-    let isas = Isa::ALL.iter().filter(|isa| isa.available());
-    isas.flat_map(|&isa| [false, true].map(|wide| Codec { isa, wide }))
+    Codec::each().flat_map(|codec| [codec, Codec { wide: true, streamed: 0, ..codec }])
 }
 
 fn same<T: Value>(a: &[T], b: &[T]) -> bool {

@@ -3,11 +3,11 @@
 mod model;
 
 use model::{Patterns, Value, within};
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 use pfpl_host::{Bound, compress, decompress};
 
 fn codecs() -> Vec<Codec> {
-    Isa::ALL.iter().filter(|isa| isa.available()).map(|&isa| Codec { isa, wide: false }).collect()
+    Codec::each().collect()
 }
 
 fn random(state: &mut u64) -> u64 {

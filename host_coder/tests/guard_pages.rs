@@ -4,7 +4,7 @@
 mod model;
 
 use model::Value;
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 use pfpl_host::{Bound, Error};
 
 const PAGE: usize = 65536; // a multiple of every system's
@@ -53,8 +53,7 @@ fn field<T: Value>(tail: usize) -> Vec<T> {
 
 fn check<T: Value>() {
     let bound = Bound::new(0.1).unwrap();
-    for isa in Isa::ALL.iter().copied().filter(|isa| isa.available()) {
-        let codec = Codec { isa, wide: false };
+    for codec in Codec::each().flat_map(|codec| [codec, Codec { streamed: 0, ..codec }]) {
         for (tail, flush) in [
             (1, Flush::WithEnd),
             (100, Flush::WithStart),

@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 use pfpl_host::{Bound, Element, Header, compress};
 
 struct Counting;
@@ -63,16 +63,15 @@ fn check<T: Element>(field: &[T], threads: usize, within: impl Fn(&mut (dyn FnMu
     let stream = compress(field, bound);
     let mut out = vec![0; stream.len()];
     let mut values = vec![T::zeroed(); field.len()];
-    for isa in Isa::ALL.iter().copied().filter(|isa| isa.available()) {
-        let codec = Codec { isa, wide: false };
+    for codec in Codec::each() {
         for capacity in [stream.len(), stream.len() / 2, 0] {
             let used = peak(|| {
                 within(&mut || assert_eq!(codec.compress_into(field, bound, &mut out[..capacity]).is_ok(), capacity > stream.len() / 2))
             });
-            assert!(used <= threads * LIMIT, "{isa:?}, {} values, {threads} threads: {used} bytes to encode", field.len());
+            assert!(used <= threads * LIMIT, "{codec:?}, {} values, {threads} threads: {used} bytes to encode", field.len());
         }
         let used = peak(|| within(&mut || assert!(codec.decompress(&stream, &mut values).is_ok())));
-        assert!(used <= threads * LIMIT, "{isa:?}, {} values, {threads} threads: {used} bytes to decode", field.len());
+        assert!(used <= threads * LIMIT, "{codec:?}, {} values, {threads} threads: {used} bytes to decode", field.len());
         let n = field.len();
         let used = peak(|| within(&mut || codec.decompress_range(&stream, 5, &mut values[5..n - 5]).unwrap()));
         assert!(used <= threads * LIMIT, "{used} bytes to decode a range");

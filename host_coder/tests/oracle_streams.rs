@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use model::Value;
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 use pfpl_host::{Bound, Element, Header};
 use sha2::{Digest, Sha256};
 
@@ -37,7 +37,7 @@ fn values<T: Element>(bytes: &[u8]) -> Vec<T> {
 }
 
 fn codecs(wide: bool) -> impl Iterator<Item = Codec> {
-    Isa::ALL.iter().filter(|isa| isa.available()).map(move |&isa| Codec { isa, wide })
+    Codec::each().map(move |codec| Codec { wide, ..codec })
 }
 
 fn check<T: Value>(field: &[u8], bound: Bound, wide: bool, length: usize, stream_digest: &str, field_digest: &str) -> Vec<u8> {

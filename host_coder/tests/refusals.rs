@@ -3,12 +3,12 @@
 mod model;
 
 use model::{CHUNK, RAW, Value};
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 use pfpl_host::{Bound, ElementType, Error, Header, Status, compress, decompress};
 use proptest::prelude::*;
 
 fn codecs() -> impl Iterator<Item = Codec> {
-    Isa::ALL.iter().filter(|isa| isa.available()).map(|&isa| Codec { isa, wide: false })
+    Codec::each().flat_map(|codec| [codec, Codec { streamed: 0, ..codec }])
 }
 
 /// Decodes with every instruction set what lies in a buffer of exactly its length, and compares with the model. Gives the outcome.

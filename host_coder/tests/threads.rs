@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 use pfpl_host::{Bound, Error, compress, compress_into, decompress, decompress_range};
 use rayon::prelude::*;
 
@@ -37,8 +37,7 @@ fn streams_do_not_depend_on_them() {
         let mut values = vec![0f32; n];
         decompress(&stream, &mut values).unwrap();
         for pool in &pools {
-            for isa in Isa::ALL.iter().copied().filter(|isa| isa.available()) {
-                let codec = Codec { isa, wide: false };
+            for codec in Codec::each() {
                 let mut again = vec![0xEE; stream.len()];
                 assert_eq!(pool.install(|| codec.compress_into(&field, bound, &mut again)), Ok(stream.len()));
                 assert!(again == stream);
@@ -57,6 +56,25 @@ fn streams_do_not_depend_on_them() {
                 assert_eq!(result, Err(Error::Overflow { needed: stream.len() as u64 }));
                 assert!(buffer[capacity..].iter().all(|&byte| byte == 0xEE));
             }
+        }
+    }
+}
+
+#[test]
+fn large_fields_do_not_depend_on_them() {
+    // more than caches are taken to hold
+    let field = field((33 << 20) / 4 + 777);
+    let bound = Bound::new(1e-4).unwrap();
+    let stream = compress(&field, bound);
+    let mut values = vec![0f32; field.len()];
+    Codec { streamed: usize::MAX, ..Codec::default() }.decompress(&stream, &mut values).unwrap();
+    let mut decoded = vec![f32::NAN; field.len() + 3];
+    for codec in Codec::each() {
+        for (threads, shift) in [(1, 0), (2, 1), (3, 3)] {
+            let decoded = &mut decoded[shift..shift + field.len()];
+            decoded.fill(f32::NAN);
+            pool(threads).install(|| codec.decompress(&stream, decoded)).unwrap();
+            assert!(*decoded == values[..], "{codec:?}, {threads} threads");
         }
     }
 }

@@ -1,13 +1,14 @@
 #![allow(dead_code)] // each target takes a part of it
 
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 
 #[path = "../../../host_coder/tests/model/mod.rs"]
 pub mod model;
 use model::Value;
 
+/// Every instruction set; decoding through the caches and past them.
 pub fn codecs() -> impl Iterator<Item = Codec> {
-    Isa::ALL.iter().filter(|isa| isa.available()).map(|&isa| Codec { isa, wide: false })
+    Codec::each().flat_map(|codec| [codec, Codec { streamed: 0, ..codec }])
 }
 
 /// Decodes with every instruction set and compares with the model.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use criterion::{Bencher, Criterion, Throughput};
 use pfpl_host::Bound;
-use pfpl_host::internal::{Codec, Isa};
+use pfpl_host::internal::Codec;
 
 #[path = "../../tests/model/mod.rs"]
 pub mod model;
@@ -104,8 +104,7 @@ impl Coder {
     fn all() -> Vec<Self> {
         let coder = |name: String, codec, all_threads| Self { name, codec, all_threads };
         let mut coders = vec![coder("model".to_owned(), None, false)];
-        let isas = Isa::ALL.iter().filter(|isa| isa.available());
-        coders.extend(isas.map(|&isa| coder(format!("{isa:?}").to_lowercase(), Some(Codec { isa, wide: false }), false)));
+        coders.extend(Codec::each().map(|codec| coder(format!("{:?}", codec.isa).to_lowercase(), Some(codec), false)));
         if cfg!(feature = "rayon") {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             coders.push(coder(format!("all {threads} threads"), Some(Codec::default()), true));

@@ -5,9 +5,6 @@ use crate::chunk::{Coded, Step, Worker};
 use crate::header::{CHUNK_BYTES, Header, RAW};
 use crate::{Element, Error};
 
-/// Bytes of values that are taken for more than caches hold.
-const STREAMED: usize = 32 << 20;
-
 impl Codec {
     /// See [`crate::decompress`].
     pub fn decompress<T: Element>(self, stream: &[u8], field: &mut [T]) -> Result<usize, Error> {
@@ -49,7 +46,7 @@ impl Codec {
         let (first_chunk, end_chunk) = (first / codes, (first + values.len()).div_ceil(codes));
         let table = Table::read(stream, header, end_chunk)?;
         let at = header.table_offset() + 4 * header.chunks() as usize;
-        let mut cursor = Cursor { table, chunk: 0, at, streamed: size_of_val(values) >= STREAMED };
+        let mut cursor = Cursor { table, chunk: 0, at, streamed: size_of_val(values) >= self.streamed };
         cursor.skip(first_chunk);
 
         // the values of a first chunk that is not wanted from its start
