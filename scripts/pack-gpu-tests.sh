@@ -56,7 +56,7 @@ case ${1:-tests} in
   host)
     for name in unit agreement bound refusals threads; do "./host_$name" || failed=1; done
     ./exhaustive || failed=1
-    for name in host_encode host_decode; do "./$name" --bench "${2:-f32/A 0.0001}" || failed=1; done ;;
+    for name in host_encode host_decode; do "./$name" --bench "${2:-f32/A 1e-4}" || failed=1; done ;;
   hip) ./hip_device --nocapture || failed=1 ;;
   *) sed -n '2,4p' "$0" >&2; exit 2 ;;
 esac
