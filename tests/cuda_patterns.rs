@@ -5,8 +5,8 @@
 
 mod common;
 
-use common::gpu::{Lab, context};
-use pfpl::cuda::Capacity;
+use common::gpu::context;
+use pfpl::cuda::{Capacity, Outcome, Plan};
 use pfpl::{Bound, max_stream_bytes};
 use rayon::prelude::*;
 
@@ -35,28 +35,42 @@ fn all_patterns() {
     let Some(context) = context("cuda_patterns::all_patterns") else { return };
     let step = if std::env::var_os("PFPL_PATTERNS").is_some_and(|value| value == "all") { 1 } else { 251 };
     const PART: usize = 1 << 28;
-    let mut lab = Lab::new(&context, Capacity::of::<f32>(PART as u64));
-    for bound in [1e-3, 1e-4, 0.1, 3e-5, 1.0] {
-        let bound = Bound::new(bound).unwrap();
-        let (mut exact, mut count) = (0, 0u64);
-        let patterns = (1usize << 32).div_ceil(step);
-        for part in (0..patterns).step_by(PART) {
-            let values: Vec<f32> = (part..patterns.min(part + PART)).into_par_iter().map(|i| f32::from_bits((i * step) as u32)).collect();
-            let stream = lab.stream_of(&values, bound);
-            assert!(stream.len() as u64 <= max_stream_bytes::<f32>(values.len() as u64));
-            let (outcome, decoded) = lab.decompress::<f32>(&stream, values.len(), 0, values.len());
-            assert_eq!(outcome.result(), Ok(stream.len() as u64));
-            exact += values
-                .par_iter()
-                .zip(&decoded)
+    let patterns = (1usize << 32).div_ceil(step);
+    let part_values = PART.min(patterns);
+    let cuda_stream = context.new_stream().unwrap();
+    let mut plan = Plan::new(&cuda_stream, Capacity::of::<f32>(part_values as u64)).unwrap();
+    let mut values = cuda_stream.alloc_zeros::<f32>(part_values).unwrap();
+    let mut stream = cuda_stream.alloc_zeros::<u8>(max_stream_bytes::<f32>(part_values as u64) as usize).unwrap();
+    let mut restored = cuda_stream.alloc_zeros::<f32>(part_values).unwrap();
+    let mut outcomes = cuda_stream.alloc_zeros::<Outcome>(2).unwrap();
+    // SAFETY: written before it is read
+    let mut decoded = unsafe { context.alloc_pinned_with_flags::<f32>(part_values, 0) }.unwrap();
+    let bounds = [1e-3, 1e-4, 0.1, 3e-5, 1.0].map(|bound| Bound::new(bound).unwrap());
+    let mut counts = [(0u64, 0u64); 5];
+    for part in (0..patterns).step_by(PART) {
+        let made: Vec<f32> = (part..patterns.min(part + PART)).into_par_iter().map(|i| f32::from_bits((i * step) as u32)).collect();
+        cuda_stream.memcpy_htod(&made, &mut values).unwrap();
+        for (&bound, (count, exact)) in bounds.iter().zip(&mut counts) {
+            let values = values.slice(..made.len());
+            let mut restored = restored.slice_mut(..made.len());
+            cuda_stream.memset_zeros(&mut restored).unwrap();
+            plan.compress(&values, bound, &mut stream, Some(outcomes.slice_mut(..1))).unwrap();
+            plan.decompress(&stream, &mut restored, Some(outcomes.slice_mut(1..))).unwrap();
+            cuda_stream.memcpy_dtoh(&restored, &mut decoded).unwrap();
+            let verdicts = cuda_stream.clone_dtoh(&outcomes).unwrap();
+            assert_eq!((verdicts[0].status, verdicts[1].result()), (0, verdicts[0].result()));
+            let compared = made.par_iter().zip(&decoded.as_slice().unwrap()[..made.len()]);
+            *exact += compared
                 .map(|(&value, &decoded)| {
                     let same = value.to_bits() == decoded.to_bits();
                     assert!(same || within(value, decoded, bound.get()), "{value:e} ({:08x}) became {decoded:e}", value.to_bits());
                     u64::from(same)
                 })
                 .sum::<u64>();
-            count += values.len() as u64;
+            *count += made.len() as u64;
         }
+    }
+    for (bound, (count, exact)) in bounds.iter().zip(counts) {
         assert_eq!(count, patterns as u64);
         println!("bound {bound}: {count} patterns within it, {exact} of them bit for bit");
     }
