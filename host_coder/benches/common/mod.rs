@@ -1,4 +1,5 @@
 //! Fields, and what is measured on each.
+#![allow(dead_code)] // each bench takes a part of it
 
 use std::cell::OnceCell;
 use std::f64::consts::TAU;
@@ -29,7 +30,7 @@ fn smooth(i: usize) -> f64 {
 }
 
 /// A field of `bytes`, made when a benchmark first asks for it, with its bounds.
-struct Field<T> {
+pub struct Field<T> {
     name: String,
     bounds: Vec<f64>,
     bytes: usize,
@@ -42,14 +43,14 @@ impl<T: Value> Field<T> {
         Self { name: name.to_owned(), bounds: bounds.to_vec(), bytes, make: Box::new(make), made: OnceCell::new() }
     }
 
-    fn values(&self) -> &[T] {
+    pub fn values(&self) -> &[T] {
         self.made.get_or_init(|| (self.make)(self.bytes / size_of::<T>()))
     }
 }
 
 const LARGE: usize = 64 << 20;
 
-fn fields<T: Value>(of_f64: fn(f64) -> T) -> Vec<Field<T>> {
+pub fn fields<T: Value>(of_f64: fn(f64) -> T) -> Vec<Field<T>> {
     let double = T::WIDTH == 64;
     let noisy = move |n| (0..n).map(|i| of_f64(smooth(i) + 0.01 * normal(i as u64))).collect();
     let quiet = move |n| (0..n).map(|i| of_f64(smooth(i))).collect();
@@ -96,7 +97,6 @@ pub struct Coder {
     pub name: String,
     /// `None` is the model.
     pub codec: Option<Codec>,
-    #[cfg_attr(not(feature = "rayon"), expect(dead_code))]
     all_threads: bool,
 }
 
