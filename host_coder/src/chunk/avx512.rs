@@ -2,21 +2,24 @@
 //!
 //! It needs F, BW, DQ, VL, VBMI, VBMI2, BITALG, VPOPCNTDQ and GFNI: Ice Lake, Zen 4 and later.
 //!
-//! A chunk is coded in blocks of 512 values, 64 bytes of each plane, so that a line of a plane is a vector. With `zmm[i]` the
-//! vectors of a block in natural order:
+//! A chunk is coded in blocks of 512 values: 64 bytes of each plane, a *line*. Most blocks are coded in *halves*: words of half a
+//! code's width, of which a vector holds one of the block's first half below one of its second half in each lane. Modulo arithmetic
+//! gives the low planes from these alone, and the others are zero, but for a single bit where the block before was elsewhere.
 //!
 //! ```text
-//! encode  quantize    bin = x * inv + magic - magic; a block with a miss again, with the second try everywhere
-//!         difference  code - valign(code, the vector before); negabinary
-//!         split       byte permute and a transpose of words or lanes: byte b of 64 codes in one vector
-//!         planes      gf2p8affine with the bytes as the matrix: in every word, byte i = bit i of 8 codes, the first on top
-//!                     byte permute: words become planes, octets in the byte order of a group
-//!                     transpose of words across 8 vectors: a line of each of 8 planes
-//! decode  octets      bit transpose across the lines of 8 planes: vector e holds value e of 64 octets
-//!         widen       unpack the bytes to codes: again value e of some octets, several vectors
-//!         sums        each octet's total; their exclusive prefix; from there along the octet
-//!         order       transpose back, value of the bin or the code's own bits
+//! encode  quantize    bin = x * inv + magic - magic, the code from the sum's bits; halves where all bins lie in a window. Vectors
+//!                     that miss the bound get the second try; raw values, or bins apart, make the block whole codes
+//!         difference  code - valign(code, the vector before); negabinary; the bits used say how many planes to make
+//!         planes      bytes apart, bit transposes in octets, octets to lines (see `planes`)
+//!         eliminate   see `rze`
+//! decode  restore     see `rze`
+//!         sums        lines to bytes to words, running sums in every octet, prefix of the octets (see `codes`); in halves where few
+//!                     planes are used and each octet begins in a window that its sums cannot leave
+//!         order       vectors of words in order
+//!         values      bins times the step, the others as they are
 //! ```
+//!
+//! Wherever a block is coded in halves, that it may be was checked: any chunk decodes like with the portable coder.
 
 mod codes;
 mod lanes;
@@ -40,19 +43,12 @@ pub struct Scratch {
     buffers: Box<Buffers>,
     /// A block's words, in vectors.
     words: Box<Aligned<[Line; BLOCK / 8]>>,
-    /// Running sums in a block's octets, in vectors.
-    sums: Box<Aligned<[Line; BLOCK / 8]>>,
     guess: Guess,
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self {
-            buffers: Box::default(),
-            words: Box::new(Aligned([[0; 64]; BLOCK / 8])),
-            sums: Box::new(Aligned([[0; 64]; BLOCK / 8])),
-            guess: Guess::default(),
-        }
+        Self { buffers: Box::default(), words: Box::new(Aligned([[0; 64]; BLOCK / 8])), guess: Guess::default() }
     }
 }
 
@@ -61,7 +57,7 @@ impl Default for Scratch {
 struct Guess {
     /// Differences need more than half a code.
     wide: bool,
-    /// Nearest bins miss, or are close to the radius, nearly everywhere.
+    /// Most pairs of vectors need the second try.
     misses: bool,
 }
 
@@ -102,7 +98,6 @@ macro_rules! coder {
             const MAGIC: $value = $magic;
             /// Bins from `-NEAR` to `NEAR - 1` have codes that differ by less than what half a code's negabinary digits hold.
             const NEAR: $value = (1_u64 << (WIDTH / 2 - 3)) as $value;
-
             /// Planes of a block that is decoded in halves of codes: the sum of an octet's differences then fits one.
             const DIGITS: usize = WIDTH / 2 - 4;
 
@@ -227,10 +222,10 @@ macro_rules! coder {
                 true
             }
 
-            /// Codes of a block whose nearest bins are not close to the radius, with the second try for pairs of vectors in which one
-            /// misses. Gives the number of pairs; `None`: some bins are, and the codes are not valid.
+            /// Codes of any block, with the second try for pairs of vectors in which a nearest bin misses or is not far below the radius.
+            /// Gives the number of pairs.
             #[target_feature(enable = "avx512f,avx512dq")]
-            fn quantize_nearest(values: &Values, s: Steps, codes: &mut [Line; VECTORS]) -> Option<u32> {
+            fn quantize_nearest(values: &Values, s: Steps, codes: &mut [Line; VECTORS]) -> u32 {
                 const HALF: $value = RADIUS / 2.0;
                 let mut nearest = Nearest::new(s, HALF);
                 let integer = $words::set1((MAGIC + HALF).to_bits() as _);
@@ -242,7 +237,11 @@ macro_rules! coder {
                     misses |= u32::from(!nearest.hold()) << pair;
                 }
                 if !nearest.within(RADIUS as $code) {
-                    return None;
+                    let end = $words::set1(RADIUS as $code as _);
+                    for (pair, codes) in codes.as_chunks::<2>().0.iter().enumerate() {
+                        let inside = v::below(load(&codes[0]), end) & v::below(load(&codes[1]), end);
+                        misses |= u32::from(inside != !0) << pair;
+                    }
                 }
                 let pairs = misses.count_ones();
                 while misses != 0 {
@@ -252,7 +251,7 @@ macro_rules! coder {
                         store(&mut codes[i], codes_of_any(&values[i], s).0);
                     }
                 }
-                Some(pairs)
+                pairs
             }
 
             /// Codes of any values, which of their nearest bins hold, and which are bins.
@@ -273,7 +272,7 @@ macro_rules! coder {
                 (v::blend_bits(bins, v::bits(x), bin), nearest, bins)
             }
 
-            /// Codes of any block, and the number of pairs of vectors in which a nearest bin misses.
+            /// The same, with the second try everywhere.
             #[target_feature(enable = "avx512f,avx512dq")]
             fn quantize(values: &Values, s: Steps, codes: &mut [Line; VECTORS]) -> u32 {
                 let mut misses = 0;
@@ -342,7 +341,6 @@ macro_rules! coder {
             put!(put, VECTORS, BYTES, $split, InOrder);
             put!(put_halves, { VECTORS / 2 }, BYTES / 2, $split_halves, $octets);
 
-
             /// A block being coded.
             struct Encoder<'a> {
                 step: &'a Step<$value>,
@@ -355,7 +353,7 @@ macro_rules! coder {
 
             impl Encoder<'_> {
                 /// Makes the lines of a block in halves of codes, where it can be. Gives the bits that its differences use, and the number
-                /// of planes made; the flags of the others are stale.
+                /// of planes made; the others are stale.
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,lzcnt,popcnt")]
                 fn block_of_halves(&mut self, values: &Values, block: usize) -> Option<($code, usize)> {
                     let words: &mut [Line; VECTORS / 2] = self.words.first_chunk_mut().expect("half of the vectors");
@@ -375,7 +373,7 @@ macro_rules! coder {
                     let (first, [.., middle, end]) = (halves[0][0], halves[VECTORS / 2 - 1]);
                     let before = $words::set1(($code::from(middle) << (WIDTH / 2) | $code::from(self.last as $half)) as _);
                     // the first difference may need more planes than its half: a single bit in each
-                    let step = whole(first).wrapping_sub(self.last).wrapping_add(NEGABINARY) ^ NEGABINARY;
+                    let seam = whole(first).wrapping_sub(self.last).wrapping_add(NEGABINARY) ^ NEGABINARY;
                     self.last = whole(end);
                     let used = difference_halves(words, before);
                     let nibbles = ($half::BITS - used.leading_zeros()).div_ceil(4);
@@ -387,11 +385,11 @@ macro_rules! coder {
                         })*
                         _ => unreachable!("a half has no more"),
                     };
-                    let used = $code::from(used) | step;
-                    let bits = (WIDTH - used.leading_zeros() as usize);
+                    let used = $code::from(used) | seam;
+                    let bits = WIDTH - used.leading_zeros() as usize;
                     while made < bits {
                         let mut line = [0; 64];
-                        line[BYTES - 1] = ((step >> made & 1) as u8) << 7;
+                        line[BYTES - 1] = ((seam >> made & 1) as u8) << 7;
                         self.buffers.set_line::<WIDTH, BLOCKS>(WIDTH - 1 - made, block, load(&line));
                         made += 1;
                     }
@@ -407,8 +405,7 @@ macro_rules! coder {
                     {
                         return made;
                     }
-                    let nearest = if guess.misses { None } else { quantize_nearest(values, self.s, self.words) };
-                    let misses = nearest.unwrap_or_else(|| quantize(values, self.s, self.words));
+                    let misses = if guess.misses { quantize(values, self.s, self.words) } else { quantize_nearest(values, self.s, self.words) };
                     guess.misses = misses as usize >= VECTORS * 3 / 8;
                     let codes: &[[$code; LANES]; VECTORS] = bytemuck::cast_ref(self.words);
                     let [.., last] = codes[VECTORS - 1];
@@ -460,10 +457,10 @@ macro_rules! coder {
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,lzcnt,popcnt")]
             pub fn decode(coded: Coded<'_>, step: &Step<$value>, scratch: &mut Scratch, values: &mut [$value]) -> bool {
-                let Scratch { buffers, words, sums, .. } = scratch;
+                let Scratch { buffers, words, .. } = scratch;
                 let Some(restored) = buffers.restore_zeros(coded, BLOCKS, (WIDTH - DIGITS) * BLOCKS) else { return false };
                 let words = words.0.first_chunk_mut().expect("room for a block");
-                let mut decoder = Decoder { restored, s: steps(step), sums: &mut sums.0, words };
+                let mut decoder = Decoder { restored, s: steps(step), words };
                 match values.first_chunk_mut() {
                     Some(values) => decoder.chunk(values),
                     None => {
@@ -479,7 +476,6 @@ macro_rules! coder {
             struct Decoder<'a> {
                 restored: Restored<'a>,
                 s: Steps,
-                sums: &'a mut [Line; BLOCK / 8],
                 words: &'a mut [Line; VECTORS],
             }
 
@@ -516,14 +512,12 @@ macro_rules! coder {
                 #[inline]
                 #[target_feature(enable = "avx512f,avx512bw")]
                 fn block<const N: usize>(&mut self, block: usize, last: $code) -> $code {
-                    let sums = self.sums.as_chunks_mut().0.first_chunk_mut().expect("room for 8 sums");
-                    let octets = codes::octets::<N, WIDTH, BLOCKS>(self.restored.planes, block);
-                    let totals = codes::$sums::<N, $flip>(&octets, sums);
-                    let (before, last) = codes::$prefix(totals, last);
+                    let sums = codes::$sums::<N, WIDTH, BLOCKS, $flip>(self.restored.planes, block);
+                    let (before, last) = codes::$prefix(sums[7], last);
                     for r in 0..BYTES {
                         let mut c = [_mm512_setzero_si512(); 8];
                         for e in 0..8 {
-                            c[e] = $words::add(load(&sums[e][r]), before[r]);
+                            c[e] = $words::add(sums[e][r], before[r]);
                         }
                         codes::$order_words(c, r, self.words);
                     }
@@ -540,11 +534,9 @@ macro_rules! coder {
                     const MOST: $half_signed = ((1 << DIGITS) - 1) / 3 * 8;
                     const RANGE: std::ops::RangeInclusive<$half_signed> = $half_signed::MIN + 2 * MOST..=$half_signed::MAX - MOST;
                     let last = $half_signed::try_from(last as $signed).ok().filter(|last| RANGE.contains(last))?;
-                    let sums = self.sums.as_chunks_mut().0.first_chunk_mut().expect("room for 8 sums");
                     let words = self.words.first_chunk_mut().expect("half of the vectors");
-                    let octets = codes::octets::<H, WIDTH, BLOCKS>(self.restored.planes, block);
-                    let totals = codes::$sums_halves::<H, $flip_halves>(&octets, sums);
-                    let (before, last) = codes::$prefix_halves(totals, last as $half);
+                    let sums = codes::$sums_halves::<H, WIDTH, BLOCKS, $flip_halves>(self.restored.planes, block);
+                    let (before, last) = codes::$prefix_halves(sums[7], last as $half);
                     let (mut least, mut most) = (before[0], before[0]);
                     for before in &before[1..] {
                         (least, most) = ($halves::min(least, *before), $halves::max(most, *before));
@@ -557,7 +549,7 @@ macro_rules! coder {
                     for r in 0..BYTES / 2 {
                         let mut c = [any; 8];
                         for e in 0..8 {
-                            let code = $halves::add(load(&sums[e][r]), before[r]);
+                            let code = $halves::add(sums[e][r], before[r]);
                             any = _mm512_or_si512(any, code);
                             // 2q: the code, or its complement where it is odd
                             c[e] = $halves::mask_sub(code, $halves::test(code, one), ones, code);

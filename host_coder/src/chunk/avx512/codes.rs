@@ -13,42 +13,35 @@
 use std::arch::x86_64::*;
 
 use super::rze::Planes;
-use super::vector::{Line, load, store, transpose_lanes};
+use super::vector::{Line, eight, load, store, transpose_lanes};
 
 /// Bytes of a word of negabinary 0.
 const ZERO: i8 = 0xAA_u8 as i8;
 
-/// Byte b of value e of 64 octets at [b][e], exclusive or'd with [`ZERO`].
+/// Byte b of the values of 64 octets, at [e], exclusive or'd with [`ZERO`].
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(super) fn octets<const N: usize, const WIDTH: usize, const BLOCKS: usize>(planes: &Planes, block: usize) -> [[__m512i; 8]; N] {
+fn octets<const WIDTH: usize, const BLOCKS: usize>(planes: &Planes, block: usize, b: usize) -> [__m512i; 8] {
     let planes: &[[Line; BLOCKS]; WIDTH] = planes.as_chunks().0.first_chunk().expect("all planes");
-    let mut octets = [[_mm512_setzero_si512(); 8]; N];
-    for b in 0..N {
-        let mut v = [_mm512_setzero_si512(); 8];
-        for i in 0..8 {
-            v[i] = load(&planes[WIDTH - 1 - (8 * b + i)][block]);
-        }
-        // 8 by 8 bit transpose: bit k of vector j <- bit j of vector k
-        macro_rules! swap {
-            ($shift:literal, $mask:literal: $($select:literal $low:literal $high:literal),*) => {
-                let mask = _mm512_set1_epi8($mask);
-                $(
-                    let (low, high) = (v[$low], v[$high]);
-                    v[$low] = _mm512_ternarylogic_epi64::<$select>(mask, low, _mm512_slli_epi64::<$shift>(high));
-                    v[$high] = _mm512_ternarylogic_epi64::<$select>(mask, _mm512_srli_epi64::<$shift>(low), high);
-                )*
-            };
-        }
-        // 0xca: mask ? second : third; 0x35: its complement, for the odd bits
-        swap!(4, 0x0f: 0xca 0 4, 0x35 1 5, 0xca 2 6, 0x35 3 7);
-        swap!(2, 0x33: 0xca 0 2, 0xca 1 3, 0xca 4 6, 0xca 5 7);
-        swap!(1, 0x55: 0xca 0 1, 0xca 2 3, 0xca 4 5, 0xca 6 7);
-        for e in 0..8 {
-            octets[b][e] = v[7 - e];
-        }
+    let bit = |i: usize| load(&planes[WIDTH - 1 - (8 * b + i)][block]);
+    let mut v = [bit(0), bit(1), bit(2), bit(3), bit(4), bit(5), bit(6), bit(7)];
+    // 8 by 8 bit transpose: bit k of vector j <- bit j of vector k
+    macro_rules! swap {
+        ($shift:literal, $mask:literal: $($select:literal $low:literal $high:literal),*) => {
+            let mask = _mm512_set1_epi8($mask);
+            $(
+                let (low, high) = (v[$low], v[$high]);
+                v[$low] = _mm512_ternarylogic_epi64::<$select>(mask, low, _mm512_slli_epi64::<$shift>(high));
+                v[$high] = _mm512_ternarylogic_epi64::<$select>(mask, _mm512_srli_epi64::<$shift>(low), high);
+            )*
+        };
     }
-    octets
+    // 0xca: mask ? second : third; 0x35: its complement, for the odd bits
+    swap!(4, 0x0f: 0xca 0 4, 0x35 1 5, 0xca 2 6, 0x35 3 7);
+    swap!(2, 0x33: 0xca 0 2, 0xca 1 3, 0xca 4 6, 0xca 5 7);
+    swap!(1, 0x55: 0xca 0 1, 0xca 2 3, 0xca 4 5, 0xca 6 7);
+    let [h, g, f, e, d, c, b, a] = v;
+    [a, b, c, d, e, f, g, h]
 }
 
 #[inline]
@@ -82,27 +75,31 @@ fn words_u64([a, b, c, d, e, f, g, h]: [__m512i; 8]) -> [__m512i; 8] {
 
 macro_rules! sums {
     ($name:ident, $words_of:literal, $words:ident, $add:ident, $sub:ident) => {
-        /// Running sums of the differences of each octet, at [e][r]. `FLIP` inverts the bits of r that a line's bytes have inverted.
+        /// Running sums of the differences of each octet of a block whose words use `N` bytes, at [e][r]. `FLIP` inverts the bits of r
+        /// that a line's bytes have inverted.
         #[inline]
         #[target_feature(enable = "avx512f,avx512bw")]
-        pub(super) fn $name<const N: usize, const FLIP: usize>(
-            octets: &[[__m512i; 8]; N],
-            sums: &mut [[Line; $words_of]; 8],
-        ) -> [__m512i; $words_of] {
+        pub(super) fn $name<const N: usize, const WIDTH: usize, const BLOCKS: usize, const FLIP: usize>(
+            planes: &Planes,
+            block: usize,
+        ) -> [[__m512i; $words_of]; 8] {
             let m = _mm512_set1_epi8(ZERO);
+            let mut octets = [[m; 8]; $words_of];
+            for b in 0..N.min($words_of) {
+                octets[b] = self::octets::<WIDTH, BLOCKS>(planes, block, b);
+            }
             let mut sum = [_mm512_setzero_si512(); $words_of];
-            for e in 0..8 {
+            eight!(e => {
                 let mut bytes = [m; $words_of];
-                for b in 0..N.min($words_of) {
+                for b in 0..$words_of {
                     bytes[b] = octets[b][e];
                 }
                 let words = $words(bytes);
                 for r in 0..$words_of {
                     sum[r] = $add(sum[r], $sub(words[r ^ FLIP], m));
-                    store(&mut sums[e][r], sum[r]);
                 }
-            }
-            sum
+                sum
+            })
         }
     };
 }
