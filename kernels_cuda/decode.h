@@ -3,13 +3,13 @@
 // All sizes are in the table, so no block waits for another: each sums the table up to its first chunk, once, and from there on only adds
 // lengths.  A thread owns 32 consecutive codes of 32 bits, or 16 of 64 bits, in registers.  One chunk, with its barriers:
 //
-//   B0  what the chunk is (Job) and the levels 4 to 2 of its bitmap are known; the other buffer is free: the next chunk's copy starts
+//       one warp works the levels 4 to 2 of the chunk's bitmap, another looks up the next chunk; the next time the other two do
+//   B0  levels and the next chunk are known, the other buffer is free: the next chunk's copy starts
 //       each thread spreads a run of level 1: its flag words, and how many nonzero bytes come before each, go to shared memory
 //   B1  (coded chunks only) flags complete: the counts are checked, verdicts posted
 //       every thread picks its words of all planes straight out of the coded bytes, transposes them, sums its differences
 //   B2  sums complete, coded bytes used up, the next chunk's have arrived
-//       codes, values, and through the used buffer to coalesced stores; meanwhile one warp, another each time, works the levels of the
-//       next chunk's bitmap and looks up the chunk after it
+//       codes, values, and through the used buffer to coalesced stores
 //
 // A plane word of lane k lies a few bytes behind that of lane k - 1, so these loads have hardly any bank conflicts; groups of planes in
 // which a warp has no byte are skipped.
@@ -47,9 +47,9 @@ struct Job {
   u64 verdict;                                  // known before decoding
   u64 stream_bytes;                             // the field's; in a closing job
   u32 closing;                                  // not 0: the block's last job of this field; chunks that it accounts for
-  u32 reserved;
 };
 constexpr u32 LEFT_ENOUGH = 0x10000;
+PFPL_FN u32 clamped(u64 left) { return left < LEFT_ENOUGH ? (u32)left : LEFT_ENOUGH; }
 
 // Where the block is: its next chunk.
 struct Place {
@@ -90,12 +90,25 @@ template <class Value> PFPL_FN u32 running_bytes(const DecodeShared<Value>& s, u
 }
 
 // ---------------------------------------------------------------- which chunk, and where
+// The fields of a launch: one, a parameter that no pointer is made to, so that its members are constants of the launch; or a list.
+struct OneField {
+  static constexpr bool SINGLE = true;
+  const DecodeField& field;
+  PFPL_FN DecodeField operator[](u32) const { return field; }
+  PFPL_FN u32 first_chunk(u32) const { return 0; }
+};
+struct FieldList {
+  static constexpr bool SINGLE = false;
+  const DecodeField* field;
+  PFPL_FN DecodeField operator[](u32 f) const { return field[f]; }
+  PFPL_FN u32 first_chunk(u32 f) const { return field[f].first_chunk; }
+};
 // The field of the launch that chunk g is in, not before `from`.  One warp.
-PFPL_FN u32 field_of(const DecodeField* fields, u32 count, u32 g, u32 from, u32 lane) {
+template <class Fields> PFPL_FN u32 field_of(const Fields& fields, u32 count, u32 g, u32 from, u32 lane) {
   u32 low = from, high = count;                 // in low .. high-1
   for (u32 step = 1; high - low > 1; step = (high - low + 31) / 32) {
     const u32 f = low + lane * step;
-    const u32 hits = popcount(ballot(f < high && (lane == 0 || fields[f].first_chunk <= g)));
+    const u32 hits = popcount(ballot(f < high && (lane == 0 || fields.first_chunk(f) <= g)));
     const u32 top = low + hits * step;
     low += (hits - 1) * step;
     if (hits < 32 || step > 1) high = top < high ? top : high;
@@ -123,9 +136,8 @@ template <bool CHECK> PFPL_FN u64 sum_lengths(const u32* table, u64 count, u32 l
   }
   return sum + t;
 }
-PFPL_FN u64 warp_sum(u64 v) {
-  PFPL_UNROLL for (u32 d = 16; d; d >>= 1) v += (u64)shuffle_xor((u32)(v >> 32), d) << 32 | shuffle_xor((u32)v, d);
-  return v;
+PFPL_FN u64 warp_sum(u64 v) {                   // three sums that do not wrap
+  return warp_sum((u32)v & 0x3ffffff) + ((u64)warp_sum((u32)(v >> 26) & 0x3ffffff) << 26) + ((u64)warp_sum((u32)(v >> 52)) << 52);
 }
 // The lowest of the table's first `count` chunks that is bad or ends past `room` bytes.  One warp; there is one.
 PFPL_NOINLINE u32 first_bad(const u32* table, u64 count, u64 room, u32 lane) {
@@ -141,24 +153,34 @@ PFPL_NOINLINE u32 first_bad(const u32* table, u64 count, u64 room, u32 lane) {
   return NO_CHUNK;
 }
 
-// Enters the field of chunk s.next: what it is, and where that chunk begins.  `part`: of how many warps this is which; the sum of the
-// lengths before the chunk is the caller's to complete.
-template <class Value> struct Entered { DecodeField field; Layout layout; u64 index, before; u32 number, end; bool bad; };
-template <class Value> PFPL_FN Entered<Value> enter(const Launch& launch, const DecodeField* fields, u32 g, u32 from, u32 part, u32 parts, u32 lane) {
+// Enters the field of chunk g: what it is, and where that chunk begins.  `part`: of how many warps this is which; the sum of the lengths
+// before the chunk is the caller's to complete.
+template <class Value> struct Entered { DecodeField field; Layout layout; u64 index, before; u32 number, end, entry; bool bad; };
+template <class Value, class Fields> PFPL_FN Entered<Value> enter(const Launch& launch, const Fields& fields, u32 g, u32 from, u32 part, u32 parts, u32 lane) {
   Entered<Value> e;
-  e.number = field_of(fields, launch.fields, g, from, lane);
+  e.number = Fields::SINGLE ? 0 : field_of(fields, launch.fields, g, from, lane);
   e.field = fields[e.number];
-  e.end = e.number + 1 < launch.fields ? fields[e.number + 1].first_chunk : launch.chunks;
-  e.layout = read_header<Value>((const u32*)e.field.stream, e.field.bytes, e.field.n);
+  e.end = Fields::SINGLE || e.number + 1 == launch.fields ? launch.chunks : fields.first_chunk(e.number + 1);
   e.index = e.field.first / Element<Value>::CODES + (g - e.field.first_chunk);
-  e.bad = false;
-  e.before = 0;
-  if (e.layout.status == OK && e.index) {
-    const u32* table = (const u32*)(e.field.stream + e.layout.table);
+  const u32* const stream = (const u32*)e.field.stream;
+  const u64 bytes = e.field.bytes, chunks = chunks_of<Value>(e.field.n);
+  const u32 word = lane < WIDE_HEADER / 4 && 4 * lane + 4 <= bytes ? load_constant(stream + lane) : 0;
+  // The table is read where it should be, while the header is on its way.  The chunks before a range are nobody's, so its first block
+  // looks at their entries too.
+  u64 table = table_offset(takes_wide_header(chunks));
+  e.before = 0; e.entry = 0; e.bad = false;
+  const auto read_table = [&] {
+    const u32* const entries = stream + table / 4;
     const u32 at = part * 32 + lane, lanes = parts * 32;
-    // the chunks before a range are nobody's, so its first block looks at their entries too
-    e.before = g == e.field.first_chunk ? sum_lengths<true>(table, e.index, at, lanes, e.bad) : sum_lengths<false>(table, e.index, at, lanes, e.bad);
-  }
+    e.bad = false;
+    e.entry = load_constant(entries + e.index);
+    e.before = g == e.field.first_chunk ? sum_lengths<true>(entries, e.index, at, lanes, e.bad) : sum_lengths<false>(entries, e.index, at, lanes, e.bad);
+  };
+  if (e.index < chunks && table + 4 * chunks <= bytes) read_table();
+  u32 header[WIDE_HEADER / 4];
+  PFPL_UNROLL for (u32 i = 0; i < WIDE_HEADER / 4; i++) header[i] = shuffle(word, i);
+  e.layout = read_header<Value>(header, bytes, e.field.n);
+  if (e.layout.status == OK && e.layout.table != table) { table = e.layout.table; read_table(); }
   return e;
 }
 // Takes note of it.  One warp; `before` and `bad` complete.  Gives the verdict on the entries before a range.
@@ -183,6 +205,10 @@ template <class Value> PFPL_FN u64 note(Place& s, const Entered<Value>& e, u32 g
   warp_barrier();
   return verdict;
 }
+PFPL_FN u32 form_of(u32 entry, u64 left) {
+  const u32 length = entry & ~RAW_FLAG;
+  return bad_entry(entry) || length > left ? NOTHING : entry & RAW_FLAG ? RAW : length == EMPTY_CHUNK_BYTES ? ZEROS : CODED;
+}
 // Describes chunk s.next in `job` and steps past it.  One warp.
 template <class Value> PFPL_FN void describe(Place& s, Job& job, u64 verdict, u32 lane) {
   warp_barrier();                               // all lanes have read s
@@ -194,11 +220,12 @@ template <class Value> PFPL_FN void describe(Place& s, Job& job, u64 verdict, u3
       const u32 entry = load_constant((const u32*)s.table);
       length = entry & ~RAW_FLAG;
       end = next + 1;
-      if (bad_entry(entry) || length > left) { verdict = worse(verdict, verdict_of(BAD_TABLE, s.chunk)); s.left = 0; }      // nothing after it counts
-      else { form = entry & RAW_FLAG ? RAW : length == EMPTY_CHUNK_BYTES ? ZEROS : CODED; s.left = left - length; }
+      form = form_of(entry, left);
+      if (form == NOTHING) verdict = worse(verdict, verdict_of(BAD_TABLE, s.chunk));
+      s.left = form == NOTHING ? 0 : left - length;                        // nothing after a bad entry counts
       s.source = source + length; s.table += 4;
     }
-    job.out = s.out; job.source = source; job.form = form; job.length = length; job.left = left < LEFT_ENOUGH ? (u32)left : LEFT_ENOUGH;
+    job.out = s.out; job.source = source; job.form = form; job.length = length; job.left = clamped(left);
     job.chunk = s.chunk; job.bound = s.bound; job.field = s.field; job.verdict = verdict;
     job.low = s.low; job.high = end == s.field_end ? s.high : (u16)Element<Value>::CODES;
     job.closing = end == stop ? end - s.begin : 0; job.stream_bytes = s.stream_bytes;
@@ -207,15 +234,15 @@ template <class Value> PFPL_FN void describe(Place& s, Job& job, u64 verdict, u3
   }
   warp_barrier();
 }
-// The rare case of it.
-template <class Value> PFPL_NOINLINE u64 enter_next(Place& s, const Launch& launch, const DecodeField* fields, u32 lane) {
+template <class Value, class Fields> PFPL_NOINLINE u64 enter_next(Place& s, const Launch& launch, const Fields& fields, u32 lane) {
   const u32 g = s.next;
   Entered<Value> e = enter<Value>(launch, fields, g, s.field + 1, 0, 1, lane);
   e.before = warp_sum(e.before); e.bad = any(e.bad);
   return note(s, e, g, lane);
 }
-template <class Value> PFPL_FN void next_job(Place& s, const Launch& launch, const DecodeField* fields, Job& job, u32 lane) {
-  const u64 verdict = s.next == s.field_end ? enter_next<Value>(s, launch, fields, lane) : 0;
+template <class Value, class Fields> PFPL_FN void next_job(Place& s, const Launch& launch, const Fields& fields, Job& job, u32 lane) {
+  u64 verdict = 0;
+  if constexpr (!Fields::SINGLE) { if (s.next == s.field_end) verdict = enter_next<Value>(s, launch, fields, lane); }
   describe<Value>(s, job, verdict, lane);
 }
 
@@ -227,12 +254,12 @@ PFPL_FN void write_outcome(u64 outcome, u64 stream_bytes, u64 verdict) {
   o->status = status; o->chunk = chunk;
 }
 PFPL_FN FieldState* state_of(const Launch& launch, const Job& job) { return (FieldState*)(launch.state + CONTROL_BYTES) + job.field; }
-PFPL_FN u32 chunks_of_field(const Launch& launch, const DecodeField* fields, u32 f) {
-  return (f + 1 < launch.fields ? fields[f + 1].first_chunk : launch.chunks) - fields[f].first_chunk;
+template <class Fields> PFPL_FN u32 chunks_of_field(const Launch& launch, const Fields& fields, u32 f) {
+  return (Fields::SINGLE || f + 1 == launch.fields ? launch.chunks : fields.first_chunk(f + 1)) - fields.first_chunk(f);
 }
 // One thread: what is wrong with the chunk; and at the block's last one of the field the arrival of its chunks.  The block that completes
 // a field writes its outcome, in conclude(), which takes what judge() gave.
-template <class Value> PFPL_FN u64 judge(DecodeShared<Value>& s, const Launch& launch, const DecodeField* fields, const Job& job, bool nothing) {
+template <class Value, class Fields> PFPL_FN u64 judge(DecodeShared<Value>& s, const Launch& launch, const Fields& fields, const Job& job, bool nothing) {
   u64 verdict = worse(job.verdict, s.verdict);
   if (nothing && job.form != NOTHING) verdict = worse(verdict, verdict_of(CORRUPT_CHUNK, job.chunk));
   s.verdict = job.closing ? 0 : verdict;
@@ -244,7 +271,7 @@ template <class Value> PFPL_FN u64 judge(DecodeShared<Value>& s, const Launch& l
   fetch_max(&f->verdict, verdict);
   return fetch_add_ordered(&f->arrived, VERDICT_POSTED + job.closing) + VERDICT_POSTED + job.closing;
 }
-PFPL_FN void conclude(const Launch& launch, const DecodeField* fields, const Job& job, u64 arrived) {
+template <class Fields> PFPL_FN void conclude(const Launch& launch, const Fields& fields, const Job& job, u64 arrived) {
   if ((u32)arrived != chunks_of_field(launch, fields, job.field)) return;
   FieldState* f = state_of(launch, job);
   u64 verdict = 0;
@@ -254,13 +281,13 @@ PFPL_FN void conclude(const Launch& launch, const DecodeField* fields, const Job
 }
 
 // ---------------------------------------------------------------- coded bytes
-// Starts the copy of a job's coded bytes into a buffer: whole units of 16 bytes, but nothing past the archive.
-template <class Value> PFPL_FN void request(DecodeShared<Value>& s, const Job& job, u32 buffer, u32 tid) {
-  const u32 begin = (u32)job.source & 15, bytes = begin + job.length, units = (bytes + 15) / 16, room = begin + job.left;
-  const u8* from = (const u8*)(job.source - begin);
-  if (job.form == NOTHING) return;
-  u8* const to = s.coded[buffer] + tid * 16;
-  from += tid * 16;
+// Starts the copy of a chunk's coded bytes into a buffer: whole units of 16 bytes, but nothing past the archive.
+template <class Value> PFPL_FN void request(DecodeShared<Value>& s, u64 source, u32 form, u32 length, u32 left, u32 buffer, u32 tid) {
+  const u32 begin = (u32)source & 15, bytes = begin + length, units = (bytes + 15) / 16, room = begin + left;
+  const u8* from = (const u8*)(source - begin);
+  if (form == NOTHING) return;
+  u8* const to = shared_at<u8>(opaque(shared_address(s.coded[buffer]) + tid * 16));      // both addresses once, not for every copy
+  from = (const u8*)opaque((u64)(from + tid * 16));
   if (room >= units * 16) {
     constexpr u32 ROUND = DECODE_THREADS * 16;
     PFPL_UNROLL for (u32 k = 0; k < 4; k++) if (tid + k * DECODE_THREADS < units) copy_async(to + k * ROUND, from + k * ROUND);
@@ -511,52 +538,59 @@ template <class Value> PFPL_FN void store_zeros(u64 out, u32 low, u32 high, u32 
 }
 
 // ---------------------------------------------------------------- the kernel
-template <class Value> PFPL_FN void decode(const Launch& launch, const DecodeField* fields) {
+template <class Value, class Fields> PFPL_FN void decode(const Launch& launch, const Fields& fields) {
   using E = Element<Value>; using C = Codes<Value>; using Code = typename E::Code;
   auto& s = *shared_at<DecodeShared<Value>>(opaque(shared_address(&shared_memory<DecodeShared<Value>>())));     // the address computed once
   const u32 tid = thread_index(), lane = tid % 32, warp = tid / 32;
-  if (tid < 16) {
-    u32 selector = 0, running = 0, k = 0;
-    for (u32 j = 0; j < 4; j++) {
-      const bool one = tid >> j & 1;
-      selector |= (one ? k : 4) << 4 * j;
-      k += one;
-      running |= k << 4 * j;
-    }
-    s.selector[tid] = selector; s.running[tid] = running;
+  const u32 b = block_index(), blocks = grid_blocks();
+  u32 g = b, last = b + 1;
+  if (launch.chunks != blocks) {
+    const u32 share = launch.chunks / blocks, more_by_one = launch.chunks % blocks;
+    g = b * share + (b < more_by_one ? b : more_by_one);
+    last = g + share + (b < more_by_one);
   }
-  const u32 share = launch.chunks / grid_blocks(), more_by_one = launch.chunks % grid_blocks(), b = block_index();
-  const u32 g = b * share + (b < more_by_one ? b : more_by_one), last = g + share + (b < more_by_one);
   if (g < last) {
     Entered<Value> e = enter<Value>(launch, fields, g, 0, warp, DECODE_WARPS, lane);
     const u64 before = warp_sum(e.before);
     const bool bad = any(e.bad);
     if (lane == 0) { s.totals[warp] = before; s.counts[warp] = bad; }
     barrier();
+    e.before = s.totals[0] + s.totals[1] + s.totals[2] + s.totals[3]; e.bad = s.counts[0] | s.counts[1] | s.counts[2] | s.counts[3];
+    {
+      const u64 room = e.layout.end - e.layout.payload, left = e.layout.status == OK && e.before <= room ? room - e.before : 0;
+      request(s, e.field.stream + e.layout.payload + e.before, form_of(e.entry, left), e.entry & ~RAW_FLAG, clamped(left), 0, tid);
+    }
     if (warp == 0) {
-      e.before = s.totals[0] + s.totals[1] + s.totals[2] + s.totals[3]; e.bad = s.counts[0] | s.counts[1] | s.counts[2] | s.counts[3];
       if (lane == 0) { s.place.next = g; s.place.last = last; s.verdict = 0; }
       warp_barrier();
       describe<Value>(s.place, s.job[0], note(s.place, e, g, lane), lane);
     }
-    barrier();
-    request(s, s.job[0], 0, tid);
-    if (warp == 0 && s.job[0].more) next_job<Value>(s.place, launch, fields, s.job[1], lane);
+    if (tid < 16) {
+      u32 selector = 0, running = 0, k = 0;
+      for (u32 j = 0; j < 4; j++) {
+        const bool one = tid >> j & 1;
+        selector |= (one ? k : 4) << 4 * j;
+        k += one;
+        running |= k << 4 * j;
+      }
+      s.selector[tid] = selector; s.running[tid] = running;
+    }
     copies_wait();
     barrier();
-    if (warp == 1) levels(s, s.job[0], shared_address(s.coded[0]), lane);
 
     u64 arrived = 0;                            // thread 0: of the field that the block ends in
     for (u32 turn = 0;; turn ^= 1) {
-      barrier();                                // B0
       const Job& job = s.job[turn];
-      const Job& next = s.job[turn ^ 1];
+      Job& next = s.job[turn ^ 1];
+      if (warp == turn * 2) levels(s, job, shared_address(s.coded[turn]), lane);
+      if (warp == turn * 2 + 1 && job.more) next_job<Value>(s.place, launch, fields, next, lane);
+      barrier();                                // B0
       const u32 begin = shared_address(s.coded[turn]) + ((u32)job.source & 15), low = job.low, high = job.high, planes = s.planes;
       const u64 out = job.out;
       const Value eb2 = 2 * (Value)job.bound;
       const bool more = job.more;
       u32 form = job.form;
-      if (more) request(s, next, turn ^ 1, tid);
+      if (more) request(s, next.source, next.form, next.length, next.left, turn ^ 1, tid);
       if ((form == CODED || form == ZEROS) && !planes) form = NOTHING;
       Words4 counts{0, 0, 0, 0};
       if (form == CODED) {
@@ -599,14 +633,12 @@ template <class Value> PFPL_FN void decode(const Launch& launch, const DecodeFie
         if (tid == 0 && arrived) conclude(launch, fields, job, arrived);
         break;
       }
-      if (warp == turn * 2) levels(s, next, shared_address(s.coded[turn ^ 1]), lane);
-      if (warp == turn * 2 + 1 && next.more) next_job<Value>(s.place, launch, fields, s.job[turn], lane);
     }
   }
   // Fields of which nothing is wanted: their header is judged all the same.
   if (launch.chunks == 0 || launch.fields > 1)
     for (u32 f = block_index() * DECODE_THREADS + tid; f < launch.fields; f += grid_blocks() * DECODE_THREADS) {
-      const DecodeField& field = fields[f];
+      const DecodeField field = fields[f];
       if (field.count || !field.outcome) continue;
       const Layout l = read_header<Value>((const u32*)field.stream, field.bytes, field.n);
       write_outcome(field.outcome, l.end, verdict_of(l.status, NO_CHUNK));

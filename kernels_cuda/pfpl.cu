@@ -47,14 +47,16 @@ template <u32 COUNT> struct DecodeList { DecodeField field[COUNT]; };
 
 static_assert(DECODE_THREADS == 128 && DECODE_BLOCKS == 6 && sizeof(DecodeShared<float>) == 37888 && sizeof(DecodeShared<double>) == 37888, "");
 
-#define PFPL_DECODE(NAME, VALUE, COUNT)                                                                                            \
+#define PFPL_DECODE(NAME, VALUE, COUNT, FIELDS)                                                                                    \
   PFPL_KERNEL(NAME, DECODE_THREADS, DECODE_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER DecodeList<COUNT> list) {          \
-    decode<VALUE>(launch, COUNT > 1 && launch.list ? (const DecodeField*)launch.list : list.field);                                \
+    decode<VALUE>(launch, FIELDS);                                                                                                 \
   }
+#define PFPL_DECODE_1(NAME, VALUE) PFPL_DECODE(NAME, VALUE, 1, OneField{list.field[0]})
+#define PFPL_DECODE_LIST(NAME, VALUE, COUNT) PFPL_DECODE(NAME, VALUE, COUNT, FieldList{launch.list ? (const DecodeField*)launch.list : list.field})
 
-PFPL_DECODE(pfpl_decode_f32_1, float, 1)
-PFPL_DECODE(pfpl_decode_f32_63, float, 63)
-PFPL_DECODE(pfpl_decode_f32_511, float, 511)
-PFPL_DECODE(pfpl_decode_f64_1, double, 1)
-PFPL_DECODE(pfpl_decode_f64_63, double, 63)
-PFPL_DECODE(pfpl_decode_f64_511, double, 511)
+PFPL_DECODE_1(pfpl_decode_f32_1, float)
+PFPL_DECODE_LIST(pfpl_decode_f32_63, float, 63)
+PFPL_DECODE_LIST(pfpl_decode_f32_511, float, 511)
+PFPL_DECODE_1(pfpl_decode_f64_1, double)
+PFPL_DECODE_LIST(pfpl_decode_f64_63, double, 63)
+PFPL_DECODE_LIST(pfpl_decode_f64_511, double, 511)

@@ -88,6 +88,7 @@ PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) { u32 d; asm("dp4a.u32.u32 %0,%1,%2,%
 PFPL_FN u32 odd_mask(u32 v) { u32 d; asm("bfe.s32 %0,%1,0,1;" : "=r"(d) : "r"(v)); return d; }     // all ones for odd v, else 0
 // v itself; what is computed from it is computed here, not hoisted out of a loop or shared with an earlier use
 PFPL_FN u32 opaque(u32 v) { asm volatile("" : "+r"(v)); return v; }
+PFPL_FN u64 opaque(u64 v) { asm volatile("" : "+l"(v)); return v; }
 
 // ---------------------------------------------------------------- floating point
 PFPL_FN float max_nan(float a, float b) {       // the larger; NaN if either is

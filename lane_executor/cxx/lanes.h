@@ -66,6 +66,7 @@ PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) {
 }
 PFPL_FN u32 odd_mask(u32 v) { return 0u - (v & 1); }
 PFPL_FN u32 opaque(u32 v) { return v; }
+PFPL_FN u64 opaque(u64 v) { return v; }
 PFPL_FN float max_nan(float a, float b) { return a > b || a != a ? a : b; }
 PFPL_FN float absolute(float v) { return std::fabs(v); }
 PFPL_FN double absolute(double v) { return std::fabs(v); }
