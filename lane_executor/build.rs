@@ -2,7 +2,7 @@
 #[path = "src/compile.rs"]
 mod compile;
 
-use compile::Unit;
+use compile::{RECIPES, Unit};
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,17 +19,15 @@ fn main() {
     println!("cargo::rerun-if-changed=src/compile.rs");
     println!("cargo::rustc-env=LANES_CXX={}", tool.path().display());
     println!("cargo::rustc-env=LANES_OBJECTS={}", out.display());
-    for (name, source, kernels, width) in compile::UNITS {
-        let includes = [root.join("kernels_shared"), root.join(kernels)];
-        let unit = Unit {
-            source: &crate_folder.join(source),
-            includes: &includes,
-            width: *width,
-            options: &[],
-            object: &out.join(format!("{name}.so")),
-        };
-        let _ = std::fs::remove_file(unit.object);
-        let message = compile::compile(&cxx, &crate_folder.join("cxx"), &unit).err().unwrap_or_default();
+    for recipe in RECIPES {
+        let (name, original, copied) = (recipe.name, root.join(recipe.kernels), out.join(recipe.name));
+        let kernels = if recipe.change.is_some() { &copied } else { &original };
+        let includes = [root.join("kernels_shared"), kernels.clone()];
+        let object = &out.join(format!("{name}.so"));
+        let unit = Unit { source: &crate_folder.join(recipe.source), includes: &includes, width: recipe.width, options: &[], object };
+        let _ = std::fs::remove_file(object);
+        let ready = if recipe.change.is_some() { recipe.copy(&original, &copied) } else { Ok(()) };
+        let message = ready.and_then(|()| compile::compile(&cxx, &crate_folder.join("cxx"), &unit)).err().unwrap_or_default();
         for line in message.lines() {
             println!("cargo::warning={line}");
         }

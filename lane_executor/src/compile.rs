@@ -3,14 +3,58 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The images that the build script makes: name, source, folder of kernels, lanes of a warp.
-pub const UNITS: &[(&str, &str, &str, u32)] = &[
-    ("detector32", "tests/kernels/detector.cpp", "kernels_shared", 32),
-    ("detector64", "tests/kernels/detector.cpp", "kernels_shared", 64),
-    ("cuda", "cxx/cuda.cpp", "kernels_cuda", 32),
-    ("amd64", "cxx/amd.cpp", "kernels_amd", 64),
-    ("amd32", "cxx/amd.cpp", "kernels_amd", 32),
+/// An image that the build script makes.
+pub struct Recipe {
+    /// Its name.
+    pub name: &'static str,
+    /// The C++ source, in this crate.
+    pub source: &'static str,
+    /// The folder of its kernels.
+    pub kernels: &'static str,
+    /// Lanes of a warp.
+    pub width: u32,
+    /// A change to the kernels: file, old text, new text.
+    pub change: Option<[&'static str; 3]>,
+}
+
+const fn recipe(name: &'static str, source: &'static str, kernels: &'static str, width: u32) -> Recipe {
+    Recipe { name, source, kernels, width, change: None }
+}
+
+/// All of them.
+pub const RECIPES: &[Recipe] = &[
+    recipe("detector32", "tests/kernels/detector.cpp", "kernels_shared", 32),
+    recipe("detector64", "tests/kernels/detector.cpp", "kernels_shared", 64),
+    recipe("cuda", "cxx/cuda.cpp", "kernels_cuda", 32),
+    recipe("amd64", "cxx/amd.cpp", "kernels_amd", 64),
+    recipe("amd32", "cxx/amd.cpp", "kernels_amd", 32),
+    // looks at few sizes at a time: else it takes 250 resident blocks to look twice
+    Recipe { change: Some(["encode.h", "COVER = LOADS * T;", "COVER = 3;"]), ..recipe("cuda_look", "cxx/cuda.cpp", "kernels_cuda", 32) },
 ];
+
+impl Recipe {
+    /// Copies the kernels from the folder `from` to `to`, with the change applied.
+    pub fn copy(&self, from: &Path, to: &Path) -> Result<(), String> {
+        copy_sources(from, to)?;
+        let fail = |e: std::io::Error| format!("{}: {e}", to.display());
+        let Some([file, old, new]) = self.change else { return Ok(()) };
+        let source = std::fs::read_to_string(to.join(file)).map_err(fail)?;
+        if source.matches(old).count() != 1 {
+            return Err(format!("{file} should contain `{old}` once"));
+        }
+        std::fs::write(to.join(file), source.replace(old, new)).map_err(fail)
+    }
+}
+
+/// Copies the files of the folder `from` to `to`.
+pub fn copy_sources(from: &Path, to: &Path) -> Result<(), String> {
+    let fail = |e: std::io::Error| format!("{}: {e}", to.display());
+    std::fs::create_dir_all(to).map_err(fail)?;
+    for entry in std::fs::read_dir(from).map_err(fail)?.flatten().filter(|e| e.path().is_file()) {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).map_err(fail)?;
+    }
+    Ok(())
+}
 
 /// One shared object: a source that includes the kernels, and how to compile it.
 pub struct Unit<'a> {

@@ -24,3 +24,14 @@ fn stale_words() {
     device.set_epoch(later);
     encode_and_check(&mut device, "noisy", &long, bound(1e-3), 1);
 }
+
+/// Sizes of earlier chunks looked at in several goes.
+#[test]
+fn cuda_look_f32() {
+    suite::schedules::<f32>("cuda_look");
+    suite::lists::<f32>("cuda_look");
+}
+#[test]
+fn cuda_look_f64() {
+    suite::schedules::<f64>("cuda_look");
+}

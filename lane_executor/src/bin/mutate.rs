@@ -4,7 +4,7 @@
 //! the sources (every barrier, warp barrier, wait and fence dropped; every release, acquire and ordered update relaxed; two digits of every
 //! permute's selector changed) and read from `mutations.txt`.
 
-use pfpl_lane_executor::compile::{UNITS, Unit, compile};
+use pfpl_lane_executor::compile::{RECIPES, Recipe, Unit, compile, copy_sources};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -132,7 +132,7 @@ fn tests(file: &str) -> Vec<String> {
         _ => ENCODE.into_iter().chain(DECODE[1..].iter().copied()).collect(),
     };
     let both = names.into_iter().chain(["lists"]).flat_map(|n| [format!("f32::{n}"), format!("f64::{n}")]);
-    both.chain(["reuse".to_owned()]).collect()
+    both.chain(["reuse", "stale_words", "cuda_look_f32", "cuda_look_f64"].map(str::to_owned)).collect()
 }
 
 /// Runs one test; what it said if it failed.
@@ -164,6 +164,22 @@ fn fails(executable: &Path, image: &str, object: &Path, test: &str) -> Option<St
     }
 }
 
+/// The sources of an image, changed twice: by its recipe and by the mutation.
+fn recipe_sources(recipe: &Recipe, m: &Mutation, root: &Path, scratch: &Path) -> Result<(), String> {
+    for folder in ["kernels_shared", recipe.kernels] {
+        let (from, to) = (root.join(folder), scratch.join(folder));
+        if !m.file.starts_with(folder) {
+            copy_sources(&from, &to)?;
+            continue;
+        }
+        let mutated = scratch.join("mutated");
+        copy_sources(&from, &mutated)?;
+        std::fs::write(mutated.join(m.file.rsplit('/').next().unwrap_or_default()), &m.text).map_err(|e| e.to_string())?;
+        if folder == recipe.kernels { recipe.copy(&mutated, &to)? } else { copy_sources(&mutated, &to)? }
+    }
+    Ok(())
+}
+
 /// The executables of the targets' tests.
 fn executables() -> Vec<(String, PathBuf)> {
     let output = Command::new(env!("CARGO")).args(["test", "-p", "pfpl-lane-executor", "--no-run"]).output().expect("cargo runs");
@@ -187,17 +203,17 @@ fn main() {
     let title = |m: &Mutation| format!("{}:{} {}", m.file, m.line, m.what);
     let mut jobs = Vec::new();
     for m in &mutations {
-        for (image, source, kernels, width) in UNITS.iter().filter(|u| u.2 != "kernels_shared") {
-            let line = format!("{image} {}", title(m));
-            if (m.file.starts_with(kernels) || m.file.starts_with("kernels_shared"))
+        for recipe in RECIPES.iter().filter(|r| r.kernels != "kernels_shared" && r.change.is_none()) {
+            let line = format!("{} {}", recipe.name, title(m));
+            if FOLDERS.iter().any(|f| m.file.starts_with(f) && [recipe.kernels, "kernels_shared"].contains(f))
                 && words.iter().all(|w| w == "--list" || line.contains(w.as_str()))
             {
-                jobs.push((m, *image, *source, *kernels, *width, line));
+                jobs.push((m, recipe, line));
             }
         }
     }
     if words.iter().any(|w| w == "--list") {
-        jobs.iter().for_each(|j| println!("{}", j.5));
+        jobs.iter().for_each(|j| println!("{}", j.2));
         return;
     }
     let executables = executables();
@@ -209,36 +225,36 @@ fn main() {
             let (jobs, next, survived, executables, cxx, scratch) =
                 (&jobs, &next, &survived, &executables, &cxx, scratch.join(worker.to_string()));
             scope.spawn(move || {
-                while let Some((m, image, source, kernels, width, line)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    for folder in FOLDERS {
-                        std::fs::create_dir_all(scratch.join(folder)).expect("scratch folders");
-                        for entry in std::fs::read_dir(root.join(folder)).expect("kernels").flatten().filter(|e| e.path().is_file()) {
-                            std::fs::copy(entry.path(), scratch.join(folder).join(entry.file_name())).expect("scratch files");
+                while let Some((m, recipe, line)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let executable = &executables
+                        .iter()
+                        .find(|(name, _)| name.starts_with(&format!("{}-", recipe.name)))
+                        .expect("a test of the image")
+                        .1;
+                    let catch = |recipe: &Recipe, options: &[&str], prefix: &str| {
+                        let folders = ["kernels_shared", recipe.kernels].map(|f| scratch.join(f));
+                        let object = scratch.join(format!("{}.so", recipe.name));
+                        recipe_sources(recipe, m, root, &scratch).expect("scratch files");
+                        let unit = Unit {
+                            source: &crate_folder.join(recipe.source),
+                            includes: &folders,
+                            width: recipe.width,
+                            options,
+                            object: &object,
+                        };
+                        if compile(cxx, &crate_folder.join("cxx"), &unit).is_err() {
+                            return Some("does not compile".to_owned());
                         }
-                    }
-                    std::fs::write(scratch.join(&m.file), &m.text).expect("scratch files");
-                    let includes = [scratch.join("kernels_shared"), scratch.join(kernels)];
-                    let object = scratch.join(format!("{image}.so"));
+                        let told =
+                            |test: &String| fails(executable, recipe.name, &object, test).map(|told| format!("caught by {test}: {told}"));
+                        tests(&m.file).iter().filter(|t| t.starts_with(prefix)).find_map(told)
+                    };
                     // only the kernels of one type while nothing more is needed: most changes are caught by then; compiled faster
-                    let build = |options: &[&str]| {
-                        compile(
-                            cxx,
-                            &crate_folder.join("cxx"),
-                            &Unit { source: &crate_folder.join(source), includes: &includes, width: *width, options, object: &object },
-                        )
-                    };
-                    let executable =
-                        &executables.iter().find(|(name, _)| name.starts_with(&format!("{image}-"))).expect("a test of the image").1;
-                    let catch = |options: &[&str], prefix: &str| match build(options) {
-                        Err(_) => Some("does not compile".to_owned()),
-                        Ok(()) => tests(&m.file)
-                            .iter()
-                            .filter(|t| t.starts_with(prefix))
-                            .find_map(|test| fails(executable, image, &object, test).map(|told| format!("caught by {test}: {told}"))),
-                    };
-                    let verdict = [(&["-O1", "-DLANES_F32"][..], "f32"), (&["-O1", "-DLANES_F64"], "f64"), (&["-O1"], "reuse")]
-                        .into_iter()
-                        .find_map(|(options, prefix)| catch(options, prefix));
+                    let variants = RECIPES.iter().filter(|r| r.change.is_some() && r.kernels == recipe.kernels);
+                    let verdict = catch(recipe, &["-O1", "-DLANES_F32"], "f32")
+                        .or_else(|| catch(recipe, &["-O1", "-DLANES_F64"], "f64"))
+                        .or_else(|| catch(recipe, &["-O1"], "reuse"))
+                        .or_else(|| variants.filter(|_| m.file.ends_with("encode.h")).find_map(|v| catch(v, &["-O1"], v.name)));
                     let verdict = verdict.unwrap_or_else(|| {
                         survived.lock().expect("no worker panics").push(line.clone());
                         "SURVIVED".to_owned()

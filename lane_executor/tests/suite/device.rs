@@ -123,7 +123,7 @@ const CONTROL: usize = 4096;
 impl Device {
     /// A device with a fresh plan.
     pub fn new(image: &str, fields: usize, chunks: usize) -> Self {
-        let target = if image == "cuda" { Target::Cuda } else { Target::Amd };
+        let target = if image.starts_with("cuda") { Target::Cuda } else { Target::Amd };
         let image = Image::named(image).unwrap_or_else(|e| panic!("{e}"));
         let mut memory = Memory::new(16 << 20);
         let bytes = CONTROL + 16 * fields + 8 * chunks;
