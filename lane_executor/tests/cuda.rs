@@ -17,7 +17,7 @@ fn stale_words() {
     let mut device = Device::new(IMAGE, 1, CHUNKS);
     let long = field::<f32>("noisy", CHUNKS * 4096, 1);
     let later = 0x12345;
-    device.age(0, |_| later);
+    device.age(0, |_| Some(later));
     for seed in 0..CHUNKS as u64 {
         encode_and_check(&mut device, "noisy", &long[..50], bound(1e-3), seed);
     }

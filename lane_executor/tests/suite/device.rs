@@ -273,16 +273,18 @@ impl Device {
         }
     }
 
-    /// Sets that count, and makes every chunk word that of an earlier launch.
-    pub fn age(&mut self, epoch: u64, mut earlier: impl FnMut(usize) -> u64) {
+    /// Sets that count, and makes every chunk word that of an earlier launch, or a cleared one.
+    pub fn age(&mut self, epoch: u64, mut earlier: impl FnMut(usize) -> Option<u64>) {
         self.set_epoch(epoch);
         let words = CONTROL + 16 * self.fields;
         for i in 0..self.chunks {
             match self.target {
-                Target::Cuda => {
-                    self.memory.write(self.state, words + 4 * i, &((earlier(i) as u32).wrapping_add(1) << 15 | 77).to_le_bytes())
-                }
-                Target::Amd => self.memory.write(self.state, words + 8 * i, &(earlier(i) << 15 | 77).to_le_bytes()),
+                Target::Cuda => self.memory.write(
+                    self.state,
+                    words + 4 * i,
+                    &earlier(i).map_or(0, |e| (e as u32).wrapping_add(1) << 15 | 77).to_le_bytes(),
+                ),
+                Target::Amd => self.memory.write(self.state, words + 8 * i, &earlier(i).map_or(0, |e| e << 15 | 77).to_le_bytes()),
             }
         }
     }
