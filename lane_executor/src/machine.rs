@@ -446,6 +446,7 @@ impl State {
                 let memory = self.memory();
                 let wrong =
                     memory.check(at, bytes as usize, false).or_else(|| if write { memory.check(at, bytes as usize, true) } else { None });
+                let mode = Mode { atomic: !memory.ordered(at), ..mode };
                 (wrong.or_else(|| self.touch_global(at, bytes as usize, mode)), false)
             }
             _ => (Some("neither in shared memory nor in a buffer".to_owned()), false),

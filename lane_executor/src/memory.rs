@@ -34,6 +34,7 @@ impl Buffer {
 const READABLE: u8 = 1;
 const WRITABLE: u8 = 2;
 const DEFINED: u8 = 4;
+const ORDERED: u8 = 8;
 const ZONE: usize = 64;
 const ZONE_BYTE: u8 = 0xC5;
 const UNWRITTEN: u8 = 0xDB;
@@ -112,8 +113,25 @@ impl Memory {
             Access::ReadWrite => READABLE | WRITABLE,
         };
         for r in &mut self.rights[buffer.range()] {
-            *r = rights | (*r & DEFINED);
+            *r = rights | (*r & (DEFINED | ORDERED));
         }
+    }
+
+    /// Makes atomic accesses of these bytes of `buffer` race like plain ones: other accesses must order them.  For words that are read
+    /// early and written late, where a load that is not ordered could see the later store.
+    ///
+    /// # Panics
+    /// If the bytes are not in the buffer.
+    pub fn order(&mut self, buffer: Buffer, bytes: Range<usize>) {
+        assert!(bytes.end <= buffer.bytes, "within the buffer");
+        for r in &mut self.rights[buffer.start + bytes.start..buffer.start + bytes.end] {
+            *r |= ORDERED;
+        }
+    }
+
+    /// Whether the byte was named to [`order`](Self::order).
+    pub(crate) fn ordered(&self, at: usize) -> bool {
+        self.rights[at] & ORDERED != 0
     }
 
     /// Makes `buffer`'s bytes garbage, undefined to kernels.

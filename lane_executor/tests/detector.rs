@@ -162,6 +162,19 @@ fn relaxed_loads_may_be_stale() {
 }
 
 #[test]
+fn late_stores_follow_early_loads() {
+    let image = image("detector32");
+    for (kernel, sound) in [("retire", true), ("retire_relaxed", false)] {
+        for seed in 0..20 {
+            let mut b = bench();
+            b.memory.order(b.words, 0..4);
+            let result = run(&image, kernel, 4, &[b.words.address()], &mut b.memory, &Schedule { seed, ..Schedule::default() });
+            assert_eq!(result.is_ok(), sound, "{kernel} {seed}: {result:?}");
+        }
+    }
+}
+
+#[test]
 fn asynchronous_copies_need_a_wait_and_barriers() {
     let copied = |b: &Bench| {
         let (mut given, got) = (words(&b.memory, b.input), words(&b.memory, b.output));

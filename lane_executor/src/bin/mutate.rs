@@ -124,7 +124,7 @@ fn listed(list: &str, read: impl Fn(&str) -> String) -> Vec<Mutation> {
 
 /// The tests that could notice, the likely ones first.
 fn tests(file: &str) -> Vec<String> {
-    const ENCODE: [&str; 4] = ["schedules", "encode_corpus", "overflow", "every_capacity"];
+    const ENCODE: [&str; 5] = ["schedules", "encode_corpus", "overflow", "raw_threshold", "every_capacity"];
     const DECODE: [&str; 4] = ["schedules", "decode_corpus", "hostile", "hostile_ranges"];
     let names: Vec<&str> = match file {
         f if f.ends_with("encode.h") => ENCODE.to_vec(),

@@ -77,6 +77,14 @@ void relay(u32* words, u32* out) {
   if (b == 2) { while (load_acquire(words) != 2) {} out[1] = out[0]; }
 }
 
+// every block reads words[0] and then draws; the last draw of all changes words[0]
+template <bool ORDERED> void retire(u32* words) {
+  if (thread_index()) return;
+  const u32 epoch = load_relaxed(words);
+  const u32 draw = ORDERED ? fetch_add_ordered(words + 1, 1) : fetch_add(words + 1, 1);
+  if (draw == grid_blocks() - 1) store_relaxed(words, epoch + 1);
+}
+
 // rows are copied asynchronously, one ahead; each flag drops one thing
 template <bool WAIT, bool ARRIVED, bool CONSUMED> void copies(const u32* in, u32* out) {
   u32* const s = &shared_memory<u32>();
@@ -158,6 +166,8 @@ LANES_EXPORT(chain_no_barrier, chain<Pass::NO_BARRIER>)
 LANES_EXPORT(message, message<true>)
 LANES_EXPORT(message_relaxed, message<false>)
 LANES_EXPORT(relay, relay)
+LANES_EXPORT(retire, retire<true>)
+LANES_EXPORT(retire_relaxed, retire<false>)
 LANES_EXPORT(copies, copies<true, true, true>)
 LANES_EXPORT(copies_without_wait, copies<false, true, true>)
 LANES_EXPORT(copies_without_arrival, copies<true, false, true>)

@@ -129,6 +129,10 @@ impl Device {
         let bytes = CONTROL + 16 * fields + 8 * chunks;
         let state = memory.buffer("state", bytes, 0, Access::ReadWrite);
         memory.write(state, 0, &vec![0; bytes]);
+        if target == Target::Amd {
+            // every block reads the epoch before it draws, and the last draw advances it
+            memory.order(state, 256..264);
+        }
         let kept = memory.buffers();
         Device { target, memory, state, image, fields, chunks, kept }
     }

@@ -13,8 +13,8 @@ use pfpl_host::{Bound, Error, decompress, decompress_range, max_stream_bytes};
 macro_rules! suite {
     () => {
         $crate::tests! {
-            f32: encode_corpus, decode_corpus, every_capacity, overflow, lists, hostile, hostile_ranges, schedules;
-            f64: encode_corpus, decode_corpus, every_capacity, overflow, lists, hostile, hostile_ranges, schedules;
+            f32: encode_corpus, decode_corpus, every_capacity, overflow, raw_threshold, lists, hostile, hostile_ranges, schedules;
+            f64: encode_corpus, decode_corpus, every_capacity, overflow, raw_threshold, lists, hostile, hostile_ranges, schedules;
         }
         #[test]
         fn reuse() {
@@ -453,4 +453,31 @@ pub fn reuse(image: &str) {
             seed += 10;
         }
     }
+}
+
+/// Chunks whose coded length is just below that of a raw chunk, or just not.
+pub fn raw_threshold<T: Value>(image: &str) {
+    let mut device = Device::new(image, 1, 1);
+    let bound = bound(1e-37);
+    let mut close = 0;
+    for seed in 0..200 {
+        let random = field::<T>("random bits", T::CODES, seed);
+        // random values, then zeros: more of them, more bytes
+        let some = |count: usize| -> Vec<T> {
+            random[..count].iter().copied().chain(std::iter::repeat_n(T::from_f64(0.0), T::CODES - count)).collect()
+        };
+        let length = |count: usize| u32::from_le_bytes(host(&some(count), bound, false)[24..28].try_into().unwrap());
+        let counts: Vec<usize> = (0..T::CODES).collect();
+        let raw = counts.partition_point(|&count| length(count) < 1 << 31);
+        if raw > 0 && length(raw - 1) >= 16383 {
+            close += 1;
+            for count in [raw - 1, raw] {
+                encode_and_check(&mut device, "threshold", &some(count), bound, seed);
+            }
+        }
+        if close == 6 {
+            return;
+        }
+    }
+    panic!("only {close} fields close to the threshold");
 }
