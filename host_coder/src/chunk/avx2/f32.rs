@@ -196,17 +196,23 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
     for (block, values) in values.chunks_exact(256).enumerate() {
         let mut short = !habits.long && before <= SHORT && quantize_short(values, lanes, &mut short_codes);
         let mut last = u32::from(bytemuck::cast_slice::<V, u16>(&short_codes)[255]);
+        let mut missed = false;
         if !short {
-            let any = if habits.raw { quantize_any::<true> } else { quantize_any::<false> };
-            let met = any(values, lanes, before, &mut codes);
+            let near = if habits.expects_misses() { None } else { quantize_near(values, lanes, before, &mut codes) };
+            let met = near.map(|span| Met { span, missed: false, raw: false }).unwrap_or_else(|| {
+                let any = if habits.raw { quantize_any::<true> } else { quantize_any::<false> };
+                any(values, lanes, before, &mut codes)
+            });
             habits.raw = met.raw;
-            habits.long = met.missed || !met.span.upto(SHORT);
+            missed = met.missed;
+            habits.long = missed || !met.span.upto(SHORT);
             last = bytemuck::cast_slice::<V, u32>(&codes)[255];
             short = met.span.is_short(last);
             if short {
                 shorten(&codes, &mut short_codes);
             }
         }
+        habits.missed = habits.missed << 1 | u16::from(missed);
         let or;
         (made[block], or) = if short {
             let or = short_columns::<32>(&short_codes, before, &mut short_words);

@@ -90,22 +90,6 @@ fn all_within([a, b]: Eight, lanes: &Lanes) -> bool {
 
 nearest_bins!(f64);
 
-/// Codes of a block and the span of these and of `before`. None: a nearest bin fails, or a code is above [`LIMIT`].
-#[inline]
-#[target_feature(enable = "avx2")]
-fn quantize_near(values: &[f64], lanes: &Lanes, before: u32, codes: &mut Codes) -> Option<Span> {
-    let mut span = Span::of(before);
-    let mut farthest = none();
-    nearest_bins(values, lanes, |i, bins, distances| {
-        for (k, &q) in bins.iter().enumerate() {
-            farthest = farther(distances[k], farthest);
-            codes[2 * i + k] = zigzag(q);
-            span.add(codes[2 * i + k]);
-        }
-    });
-    (all_within(farthest, lanes) && span.upto(LIMIT)).then_some(span)
-}
-
 /// Codes of any four values, and whether all nearest bins hold.
 #[inline]
 #[target_feature(enable = "avx2")]

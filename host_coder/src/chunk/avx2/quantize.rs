@@ -122,6 +122,22 @@ macro_rules! nearest_bins {
             let limit = _mm256_set1_epi16(SHORT as i16);
             all_within(farthest, lanes) && _mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_max_epu16(most, limit), limit)) == -1
         }
+
+        /// Codes of a block and the span of these and of `before`. None: a nearest bin fails, or a code is above [`LIMIT`].
+        #[inline]
+        #[target_feature(enable = "avx2")]
+        fn quantize_near(values: &[$value], lanes: &Lanes, before: u32, codes: &mut Codes) -> Option<Span> {
+            let mut span = Span::of(before);
+            let mut farthest = none();
+            nearest_bins(values, lanes, |i, bins, distances| {
+                for (k, &q) in bins.iter().enumerate() {
+                    farthest = farther(distances[k], farthest);
+                    codes[2 * i + k] = zigzag(q);
+                    span.add(codes[2 * i + k]);
+                }
+            });
+            (all_within(farthest, lanes) && span.upto(LIMIT)).then_some(span)
+        }
     };
 }
 pub(super) use nearest_bins;
