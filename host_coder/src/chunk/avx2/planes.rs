@@ -253,10 +253,15 @@ fn store<const W: usize, const LOW: usize, const N: usize, const HALF: bool>(byt
         } else {
             transpose(bytes);
         }
+        // the last first
+        let start = (LOW - 8 * n - 7) * (512 / W);
+        let places = &mut pieces.bytes[start..][..8 * (512 / W)];
         for (i, &piece) in bytes.iter().enumerate().take(if half { 4 } else { 8 }) {
-            let at = (LOW - 8 * n - i) * (512 / W) + block;
-            pieces.bytes[at] = piece;
-            pieces.flags_mut()[at] = nonzero(piece);
+            places[(7 - i) * (512 / W) + block] = piece;
+        }
+        let flags = &mut pieces.flags_mut()[start..][..8 * (512 / W)];
+        for (i, &piece) in bytes.iter().enumerate().take(if half { 4 } else { 8 }) {
+            flags[(7 - i) * (512 / W) + block] = nonzero(piece);
         }
     }
 }
@@ -269,8 +274,10 @@ fn read_bytes<const W: usize, const LOW: usize, const N: usize>(bytes: &[V; 512]
     let ones = _mm256_set1_epi8(-1);
     let mut columns = [[_mm256_setzero_si256(); 8]; N];
     for (n, columns) in columns.iter_mut().enumerate() {
+        // the last first
+        let pieces = &bytes[(LOW - 8 * n - 7) * (512 / W)..][..8 * (512 / W)];
         for (i, column) in columns.iter_mut().enumerate() {
-            let piece = bytes[(LOW - 8 * n - i) * (512 / W) + block];
+            let piece = pieces[(7 - i) * (512 / W) + block];
             // the mask's digits, while they are planes
             *column = if i % 2 == 1 { _mm256_xor_si256(piece, ones) } else { piece };
         }
