@@ -80,7 +80,7 @@ class Device:
             in_memory = True
         listed = Buffer(np.frombuffer(records, np.uint8)) if in_memory else None
         launch = struct.pack("<QQIIII", plan.memory.address, listed.address if listed else 0, plan.fields, len(fields), chunks, 0)
-        schedule = {"resident": grid, "quantum": 4000, "max_inst": 100_000_000, **schedule}
+        schedule = {"resident": grid, "quantum": 4000, "max_inst": 30_000_000, **schedule}
         result = self.gcn.run(self.code, kernel, grid, THREADS, [launch, b"" if in_memory else records], **schedule)
         self.instructions += result["inst"]
         plan.check_at_rest()

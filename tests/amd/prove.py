@@ -154,8 +154,9 @@ def mutations(flt, count, seed):
             elif what == 2:                                                          # cut
                 del data[rng.integers(len(data) + 1):]
             elif what == 3 and chunks and len(data) >= table + 4 * chunks:           # an entry of the table
-                entry = [0, 1, 2, 3, 9, 10, 16383, 16384, 0x80004000, 0x80003FFF, 0xFFFFFFFF, 0x7FFFFFFF, int(rng.integers(2**32))][rng.integers(13)]
                 at = table + 4 * int(rng.integers(chunks))
+                flipped = int.from_bytes(data[at:at + 4], "little") ^ 0x80000000
+                entry = [0, 1, 2, 3, 9, 10, 16383, 16384, 0x80004000, 0x80003FFF, 0xFFFFFFFF, 0x7FFFFFFF, int(rng.integers(2**32)), flipped, flipped, 0x80000002][rng.integers(16)]
                 data[at:at + 4] = int(entry).to_bytes(4, "little")
             elif what == 4 and len(data) > table + 4 * chunks + 20:                  # the end of a chunk: levels 3 and 4, its u16
                 entries = np.frombuffer(stream, "<u4", chunks, table) & 0x7FFFFFFF
