@@ -6,6 +6,9 @@
 
 #include "pfpl_hdf5.h"
 
+/* Client data that the filter adds to what the application gave. */
+enum { ELEMENT_BYTES = PFPL_HDF5_VALUES, CHUNK_VALUES, ALL_VALUES };
+
 /* Refuses with a message on HDF5's error stack. */
 #define REFUSE(RESULT, ...) \
   return H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_PLINE, H5E_CANTFILTER, "pfpl: " __VA_ARGS__), (RESULT)
@@ -40,12 +43,17 @@ static htri_t can_apply(hid_t dcpl, hid_t type, hid_t space) {
 }
 
 static herr_t set_local(hid_t dcpl, hid_t type, hid_t space) {
-  unsigned flags, values[PFPL_HDF5_VALUES + 1] = {0};
-  size_t count = PFPL_HDF5_VALUES + 1;
+  unsigned flags, values[ALL_VALUES] = {0};
+  size_t count = ALL_VALUES;
+  hsize_t lengths[H5S_MAX_RANK];
   (void)space;
   if (H5Pget_filter_by_id2(dcpl, PFPL_HDF5_FILTER_ID, &flags, &count, values, 0, NULL, NULL) < 0) return -1;
-  values[PFPL_HDF5_VALUES] = element_bytes(type);
-  return H5Pmodify_filter(dcpl, PFPL_HDF5_FILTER_ID, flags, PFPL_HDF5_VALUES + 1, values);
+  const int rank = H5Pget_chunk(dcpl, H5S_MAX_RANK, lengths);
+  if (rank < 0) return -1;
+  values[ELEMENT_BYTES] = element_bytes(type);
+  values[CHUNK_VALUES] = 1;
+  for (int axis = 0; axis < rank; ++axis) values[CHUNK_VALUES] *= (unsigned)lengths[axis]; /* HDF5 has no chunk of 4 GiB */
+  return H5Pmodify_filter(dcpl, PFPL_HDF5_FILTER_ID, flags, ALL_VALUES, values);
 }
 
 /* Puts `bytes` bytes of `result` (in `room` bytes) in the place of HDF5's buffer. */
@@ -57,8 +65,8 @@ static size_t replace(void **buffer, size_t *buffer_bytes, void *result, size_t 
 }
 
 static size_t encode(size_t count, const unsigned values[], size_t bytes, size_t *buffer_bytes, void **buffer) {
-  if (count <= PFPL_HDF5_VALUES) REFUSE(0, "no element type: the dataset was made without this filter");
-  const unsigned element = values[PFPL_HDF5_VALUES];
+  if (count <= ELEMENT_BYTES) REFUSE(0, "no element type: the dataset was made without this filter");
+  const unsigned element = values[ELEMENT_BYTES];
   if ((element != PFPL_F32 && element != PFPL_F64) || bytes % element) REFUSE(0, "a chunk of %zu bytes is no field", bytes);
   const size_t room = (size_t)pfpl_max_stream_bytes(element, bytes / element);
   void *stream = H5allocate_memory(room, 0);
@@ -72,11 +80,15 @@ static size_t encode(size_t count, const unsigned values[], size_t bytes, size_t
   return replace(buffer, buffer_bytes, stream, room, (size_t)length);
 }
 
-static size_t decode(size_t bytes, size_t *buffer_bytes, void **buffer) {
+static size_t decode(size_t count, const unsigned values[], size_t bytes, size_t *buffer_bytes, void **buffer) {
   pfpl_header header;
   pfpl_status status = pfpl_read_header(*buffer, bytes, &header);
   if (status == PFPL_OK && header.stream_bytes > bytes) status = PFPL_TRUNCATED; /* before anything is sized by the header */
   if (status != PFPL_OK) REFUSE(0, "%s", pfpl_status_string(status));
+  /* HDF5 reads a whole chunk of whatever it is given */
+  if (count >= ALL_VALUES && (header.element != values[ELEMENT_BYTES] || header.n != values[CHUNK_VALUES]))
+    REFUSE(0, "a stream of %llu values of %u bytes in a chunk of %u of %u bytes", (unsigned long long)header.n, header.element,
+           values[CHUNK_VALUES], values[ELEMENT_BYTES]);
   const size_t room = (size_t)(header.n * header.element);
   void *field = H5allocate_memory(room ? room : 1, 0);
   if (!field) REFUSE(0, "no memory for a chunk of %zu bytes", room);
@@ -90,7 +102,7 @@ static size_t decode(size_t bytes, size_t *buffer_bytes, void **buffer) {
 }
 
 static size_t filter(unsigned flags, size_t count, const unsigned values[], size_t bytes, size_t *buffer_bytes, void **buffer) {
-  return flags & H5Z_FLAG_REVERSE ? decode(bytes, buffer_bytes, buffer) : encode(count, values, bytes, buffer_bytes, buffer);
+  return flags & H5Z_FLAG_REVERSE ? decode(count, values, bytes, buffer_bytes, buffer) : encode(count, values, bytes, buffer_bytes, buffer);
 }
 
 static const H5Z_class2_t pfpl_filter = {

@@ -8,7 +8,7 @@
 /* A private identifier (32768 to 65535 are for uses that The HDF Group does not track), until one is registered. */
 #define PFPL_HDF5_FILTER_ID 33200
 
-/* Client data: mode, then the bound's 64 bits, low word first.  The filter adds the element's bytes by itself. */
+/* Client data: mode, then the bound's 64 bits, low word first.  The filter adds the element's bytes and the chunk's values by itself. */
 #define PFPL_HDF5_VALUES 3
 #define PFPL_HDF5_EXACT 1u  /* the bound as it is */
 #define PFPL_HDF5_POWER2 2u /* the largest power of two at or below it */

@@ -106,7 +106,11 @@ def damaged(path):
     with h5py.File(path, "w") as f:
         x = f.create_dataset("x", data=field, chunks=(10_000,), compression=FILTER, compression_opts=options(1e-3))
         stream = x.id.read_direct_chunk((0,))[1]
-    for name, bad in (("truncated", stream[:-5]), ("not a stream", b"x" * 100), ("bad table", stream[:24] + b"\xff" * 4 + stream[28:]), ("empty", b"")):
+        x = f.create_dataset("short", data=field[:10], chunks=(10,), compression=FILTER, compression_opts=options(1e-3))
+        short = x.id.read_direct_chunk((0,))[1]
+        x = f.create_dataset("wide", data=field.astype("f8"), chunks=(10_000,), compression=FILTER, compression_opts=options(1e-3))
+        wide = x.id.read_direct_chunk((0,))[1]
+    for name, bad in (("fewer values", short), ("other type", wide), ("truncated", stream[:-5]), ("not a stream", b"x" * 100), ("bad table", stream[:24] + b"\xff" * 4 + stream[28:]), ("empty", b"")):
         with h5py.File(path, "w") as f:
             x = f.create_dataset("x", shape=field.shape, dtype="f4", chunks=(10_000,), compression=FILTER, compression_opts=options(1e-3))
             x.id.write_direct_chunk((0,), bad or b"\0")
