@@ -1,4 +1,4 @@
-//! binary64. Blocks whose codes fit 32 bits are coded in these; see [`wide`](differences) for the others.
+//! binary64. Blocks whose codes fit 32 bits are coded in these; [`differences`] and [`read_wide`] do the others.
 
 use std::arch::x86_64::*;
 
@@ -10,7 +10,7 @@ use super::{Buffers, Coded, Pieces, Scratch, Step, eliminate, restore};
 const BLOCKS: usize = 8;
 /// Differences of codes up to this have at most 32 negabinary digits.
 const LIMIT: u32 = 0x5555_5555;
-/// 2 to the power of 52, and half of it: where it is added to an integer of less than half of it, the lowest bits of the sum's 52 are that integer's.
+/// 1.5 · 2⁵²: in the bits of its sum with an integer from -2⁵¹ to 2⁵¹ - 1, that integer is added to its own bits.
 const INTEGERS: f64 = 6_755_399_441_055_744.0;
 
 type Eight = [__m256d; 2];

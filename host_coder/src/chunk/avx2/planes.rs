@@ -343,12 +343,11 @@ pub fn planes_read(in_use: usize) -> usize {
     }
 }
 
-/// Codes of a block, modulo 2 to the power of 32.
-#[derive(Clone, Copy)]
+/// Codes of a block, in one of two forms.
 pub struct BlockCodes {
-    /// In natural order; or else
+    /// Modulo 2 to the power of 32.
     pub long: Codes,
-    /// all below 2 to the power of 15, as [`ShortCodes`].
+    /// All below 2 to the power of 15.
     pub short: ShortCodes,
 }
 
