@@ -200,8 +200,11 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
         if !short {
             let near = if habits.expects_misses() { None } else { quantize_near(values, lanes, before, &mut codes) };
             let met = near.map(|span| Met { span, missed: false, raw: false }).unwrap_or_else(|| {
-                let any = if habits.raw { quantize_any::<true> } else { quantize_any::<false> };
-                any(values, lanes, before, &mut codes)
+                if habits.raw {
+                    quantize_any::<true>(values, lanes, before, &mut codes)
+                } else {
+                    quantize_any::<false>(values, lanes, before, &mut codes)
+                }
             });
             habits.raw = met.raw;
             missed = met.missed;
