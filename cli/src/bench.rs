@@ -1,5 +1,6 @@
 //! `pfpl bench`.
 
+use std::fmt::Write;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -7,6 +8,7 @@ use serde::Serialize;
 use crate::args;
 use crate::exact::{Value, finite_range};
 use crate::input::{Field, with_element};
+use crate::output::print;
 
 const RUNS: usize = 15;
 
@@ -29,18 +31,18 @@ pub fn run(args: &args::Bench) -> anyhow::Result<()> {
     let field = Field::open(&args.input, &args.field)?;
     let report = args.threads.run(|| with_element!(field.element, T => measure::<T>(field.values(), args)))??;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-        return Ok(());
+        return print(serde_json::to_string_pretty(&report)? + "\n");
     }
-    println!("encode  {:8.3} GB/s", report.encode_bytes_per_s / 1e9);
-    println!("decode  {:8.3} GB/s", report.decode_bytes_per_s / 1e9);
-    println!("memcpy  {:8.3} GB/s", report.memcpy_bytes_per_s / 1e9);
-    println!("ratio   {:8.3} at bound {:e}", report.ratio, report.bound);
+    let mut text = String::new();
+    writeln!(text, "encode  {:8.3} GB/s", report.encode_bytes_per_s / 1e9)?;
+    writeln!(text, "decode  {:8.3} GB/s", report.decode_bytes_per_s / 1e9)?;
+    writeln!(text, "memcpy  {:8.3} GB/s", report.memcpy_bytes_per_s / 1e9)?;
+    writeln!(text, "ratio   {:8.3} at bound {:e}", report.ratio, report.bound)?;
     match report.threads {
-        0 => println!("device  {}: device memory to device memory", report.device),
-        threads => println!("device  cpu: {threads} threads; memcpy on one"),
-    }
-    Ok(())
+        0 => writeln!(text, "device  {}: device memory to device memory", report.device),
+        threads => writeln!(text, "device  cpu: {threads} threads; memcpy on one"),
+    }?;
+    print(text)
 }
 
 fn measure<T: Value>(field: &[T], args: &args::Bench) -> anyhow::Result<Report> {

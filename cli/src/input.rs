@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Write};
 use std::path::Path;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use memmap2::Mmap;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 use pfpl::{Element, ElementType};
@@ -42,6 +42,16 @@ impl std::ops::Deref for Bytes {
     }
 }
 
+/// What comes before the values in a .npy file, as far as it is there.
+fn npy_head(bytes: &[u8]) -> &[u8] {
+    let length = match *bytes {
+        [_, _, _, _, _, _, 1, _, a, b, ..] => 10 + usize::from(u16::from_le_bytes([a, b])),
+        [_, _, _, _, _, _, _, _, a, b, c, d, ..] => 12 + u32::from_le_bytes([a, b, c, d]) as usize,
+        _ => bytes.len(),
+    };
+    &bytes[..length.min(bytes.len())]
+}
+
 /// A field: native-endian values in C order, somewhere in mapped bytes.
 pub struct Field {
     pub element: ElementType,
@@ -51,16 +61,27 @@ pub struct Field {
 
 impl Field {
     pub fn open(path: &Path, args: &FieldArgs) -> anyhow::Result<Self> {
+        Self::open_as(path, args, None)
+    }
+
+    /// As [`Field::open`]; `guess` is the type of raw values whose name does not tell it.
+    pub fn open_as(path: &Path, args: &FieldArgs, guess: Option<ElementType>) -> anyhow::Result<Self> {
         let bytes = Bytes::open(path)?;
         let name = path.display();
-        if bytes.starts_with(b"\x93NUMPY") && args.dtype.is_none() {
-            return Self::from_npy(bytes).with_context(|| format!("cannot read {name}"));
-        }
+        let dtype = args.dtype.map(ElementType::from);
         let ending = path.extension().and_then(|ending| ending.to_str());
-        let element = match (args.dtype, ending) {
-            (Some(dtype), _) => dtype.into(),
-            (None, Some("f32")) => ElementType::F32,
-            (None, Some("f64")) => ElementType::F64,
+        if ending == Some("npy") || (bytes.starts_with(b"\x93NUMPY") && dtype.is_none()) {
+            let field = Self::from_npy(bytes).with_context(|| format!("cannot read {name}"))?;
+            if let Some(dtype) = dtype.filter(|dtype| *dtype != field.element) {
+                return Err(crate::usage(format!("{name} holds {} values, not {dtype}", field.element)));
+            }
+            return Ok(field);
+        }
+        let element = match (dtype, ending, guess) {
+            (Some(dtype), ..) => dtype,
+            (None, Some("f32"), _) => ElementType::F32,
+            (None, Some("f64"), _) => ElementType::F64,
+            (None, _, Some(guess)) => guess,
             _ => return Err(crate::usage(format!("{name}: the name does not tell the element type: give --dtype f32 or f64"))),
         };
         ensure!(
@@ -77,8 +98,13 @@ impl Field {
     }
 
     fn from_npy(bytes: Bytes) -> anyhow::Result<Self> {
-        let mut cursor = Cursor::new(&bytes[..]);
-        let header = NpyHeader::from_reader(&mut cursor)?;
+        let head = npy_head(&bytes);
+        // the parser's time and stack grow with what is nested, and NumPy refuses long headers too
+        let brackets = head.iter().filter(|byte| b"([{".contains(byte)).count();
+        ensure!(head.len() <= 10_000 && brackets <= 8, "its header is not that of a plain array");
+        let mut cursor = Cursor::new(head);
+        let header =
+            NpyHeader::from_reader(&mut cursor).map_err(|error| anyhow!("{}", error.to_string().lines().next().unwrap_or_default()))?;
         let values_at = cursor.position() as usize;
         let DType::Plain(dtype) = header.dtype() else { bail!("it holds records, not float32 or float64") };
         let element = match (dtype.type_char(), dtype.size_field()) {
@@ -93,6 +119,9 @@ impl Field {
             "its {} bytes of values are not what its shape {shape:?} needs",
             bytes.len() - values_at
         );
+        if values_at == bytes.len() {
+            return Ok(Self { element, bytes, values_at });
+        }
         let native = if cfg!(target_endian = "little") { Endianness::Little } else { Endianness::Big };
         let in_order = header.order() == Order::C || shape.iter().filter(|&&length| length > 1).count() < 2;
         if dtype.endianness() == native && in_order && values_at.is_multiple_of(element.bytes()) {

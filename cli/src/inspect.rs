@@ -1,11 +1,14 @@
 //! `pfpl inspect`.
 
+use std::fmt::Write;
+
 use anyhow::Context;
 use pfpl::Header;
 use serde::Serialize;
 
 use crate::args;
 use crate::input::Bytes;
+use crate::output::print;
 
 /// Coded length of a chunk whose codes are all zero.
 const EMPTY_BYTES: usize = 2;
@@ -31,18 +34,18 @@ pub fn run(args: &args::Inspect) -> anyhow::Result<()> {
     let stream = Bytes::open(&args.stream)?;
     let report = report(&stream).with_context(|| format!("cannot read {}", args.stream.display()))?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-        return Ok(());
+        return print(serde_json::to_string_pretty(&report)? + "\n");
     }
-    println!("values    {} {}", report.n, report.element);
-    println!("bound     {:e}", report.bound);
-    println!("ratio     {:.3} ({} bytes to {})", report.ratio, report.field_bytes, report.stream_bytes);
-    println!("chunks    {} ({} raw, {} empty)", report.chunks, report.raw_chunks, report.empty_chunks);
-    println!("header    {}", report.header);
+    let mut text = String::new();
+    writeln!(text, "values    {} {}", report.n, report.element)?;
+    writeln!(text, "bound     {:e}", report.bound)?;
+    writeln!(text, "ratio     {:.3} ({} bytes to {})", report.ratio, report.field_bytes, report.stream_bytes)?;
+    writeln!(text, "chunks    {} ({} raw, {} empty)", report.chunks, report.raw_chunks, report.empty_chunks)?;
+    writeln!(text, "header    {}", report.header)?;
     if report.trailing_bytes > 0 {
-        println!("trailing  {} bytes", report.trailing_bytes);
+        writeln!(text, "trailing  {} bytes", report.trailing_bytes)?;
     }
-    Ok(())
+    print(text)
 }
 
 fn report(stream: &[u8]) -> Result<Report, pfpl::Error> {

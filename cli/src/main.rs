@@ -52,8 +52,16 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Command::Bench(args) => bench::run(&args)?,
-        Command::Completions { shell } => clap_complete::generate(shell, &mut Args::command(), "pfpl", &mut std::io::stdout()),
-        Command::Man => clap_mangen::Man::new(Args::command()).render(&mut std::io::stdout())?,
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "pfpl", &mut script);
+            output::print(&script)?;
+        }
+        Command::Man => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Args::command()).render(&mut page)?;
+            output::print(&page)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,10 +4,16 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 use fs4::FileExt;
 use memmap2::MmapMut;
 use tempfile::NamedTempFile;
+
+/// Prints to standard output, which may be a full disk or a pipe that nobody reads any more.
+pub fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()).context("cannot write standard output")
+}
 
 /// A file under construction.
 pub struct Output {
@@ -19,14 +25,18 @@ pub struct Output {
 
 impl Output {
     pub fn new(target: &Path, force: bool) -> anyhow::Result<Self> {
-        let target = (target != Path::new("-")).then(|| target.to_path_buf());
+        // a link stays one: what it points to is replaced
+        let linked = target.is_symlink().then(|| target.canonicalize().ok()).flatten();
+        let target = (target != Path::new("-")).then(|| linked.unwrap_or_else(|| target.to_path_buf()));
         let mut builder = tempfile::Builder::new();
         builder.prefix(".pfpl-");
         let file = match &target {
             None => builder.tempfile(),
             Some(path) => {
-                if !force && path.exists() {
-                    bail!("{} exists: give --force to overwrite it", path.display());
+                if let Ok(there) = path.metadata() {
+                    // renaming would put a file in the place of a device or a pipe
+                    ensure!(there.is_file(), "cannot write {}: it is there and not a file (- is standard output)", path.display());
+                    ensure!(force, "{} exists: give --force to overwrite it", path.display());
                 }
                 #[cfg(unix)]
                 builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));

@@ -1,5 +1,8 @@
 //! `pfpl verify`.
 
+use std::fmt::Write;
+use std::path::Path;
+
 use anyhow::{Context, ensure};
 use pfpl::Header;
 use rayon::prelude::*;
@@ -7,6 +10,7 @@ use rayon::prelude::*;
 use crate::args;
 use crate::exact::{Value, finite_range, within};
 use crate::input::{Bytes, Field, with_element};
+use crate::output::print;
 
 /// Values restored at a time, whatever the field's size.
 const PIECE: usize = 1 << 23;
@@ -52,37 +56,40 @@ impl Comparison {
 
 /// Prints the comparison; true where the bound is kept.
 pub fn run(args: &args::Verify) -> anyhow::Result<bool> {
+    if [&args.original, &args.stream].iter().all(|path| *path == Path::new("-")) {
+        return Err(crate::usage("standard input cannot be both the field and its stream"));
+    }
     let stream = Bytes::open(&args.stream)?;
     let name = args.stream.display();
     let header = Header::read(&stream).with_context(|| format!("cannot read {name}"))?;
-    let dtype = match header.element {
-        pfpl::ElementType::F32 => args::Dtype::F32,
-        pfpl::ElementType::F64 => args::Dtype::F64,
-    };
-    // the stream tells the type of an original whose name does not
-    let known = args.original.extension().is_some_and(|ending| ["f32", "f64", "npy"].iter().any(|known| ending == *known));
-    let field = Field::open(&args.original, &args::FieldArgs { dtype: args.field.dtype.or((!known).then_some(dtype)) })?;
+    let field = Field::open_as(&args.original, &args.field, Some(header.element))?;
     ensure!(field.element == header.element, "{name} holds {} values, the original {}", header.element, field.element);
     let (comparison, range) = args.threads.run(|| {
         with_element!(header.element, T => compare::<T>(field.values(), &stream, &header).map(|done| (done, finite_range(field.values::<T>()))))
     })?.with_context(|| format!("cannot decompress {name}"))?;
     let Comparison { max_error, past_bound, raw, squares, finite } = comparison;
     let root_mean_square = (squares / finite as f64).sqrt();
-    println!("max error         {max_error:e}");
-    println!("bound             {:e}", header.bound.get());
-    println!("values past it    {past_bound} of {}", header.n);
-    println!("values kept raw   {raw}");
+    let mut text = String::new();
+    writeln!(text, "max error         {max_error:e}")?;
+    writeln!(text, "bound             {:e}", header.bound.get())?;
+    writeln!(text, "values past it    {past_bound} of {}", header.n)?;
+    writeln!(text, "values kept raw   {raw}")?;
     match range {
-        Some(range) if root_mean_square > 0.0 => println!("PSNR              {:.2} dB", 20.0 * (range / root_mean_square).log10()),
-        _ => println!("PSNR              none: no error, or no finite value"),
-    }
-    println!("ratio             {:.3}", (header.n as f64 * header.element.bytes() as f64) / header.stream_bytes() as f64);
+        Some(range) if root_mean_square > 0.0 => writeln!(text, "PSNR              {:.2} dB", 20.0 * (range / root_mean_square).log10()),
+        _ => writeln!(text, "PSNR              none: no error, or no finite value"),
+    }?;
+    writeln!(text, "ratio             {:.3}", (header.n as f64 * header.element.bytes() as f64) / header.stream_bytes() as f64)?;
+    print(text)?;
     Ok(past_bound == 0)
 }
 
 fn compare<T: Value>(field: &[T], stream: &[u8], header: &Header) -> Result<Comparison, pfpl::Error> {
     if header.n != field.len() as u64 {
         return Err(pfpl::Error::WrongCount { found: header.n });
+    }
+    // what no piece of an empty field would find
+    if header.stream_bytes() > stream.len() as u64 {
+        return Err(pfpl::Error::Truncated { needed: header.stream_bytes() });
     }
     let bound = f64::from(header.bound.get());
     let mut restored = vec![T::zeroed(); PIECE.min(field.len())];

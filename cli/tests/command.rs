@@ -275,6 +275,129 @@ fn clear_errors_that_lose_nothing() {
     assert_eq!(fs::read(sandbox.path("wave.f32")).unwrap(), bytes(&wave(5000)));
 }
 
+/// Headers in the words given, with 24 values of 4 bytes.
+fn npy_of(head: &str) -> Vec<u8> {
+    let values = bytemuck::allocation::pod_collect_to_vec::<f32, u8>(&wave(24));
+    [b"\x93NUMPY\x02\x00", &(head.len() as u32 + 1).to_le_bytes()[..], head.as_bytes(), b"\n", &values].concat()
+}
+
+#[test]
+fn numpy_headers_at_their_edges() {
+    let sandbox = Sandbox::new();
+    let described =
+        |descr: &str, order: &str, shape: &str| npy_of(&format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}}}"));
+    // values that are not aligned in the file, in any order of three axes
+    for (shape, order) in [("(24,)", "False"), ("(2, 3, 4)", "True"), ("(1, 24, 1)", "True")] {
+        for pad in ["", " ", "  ", "   "] {
+            sandbox.write("odd.npy", described("<f4", order, &format!("{shape}{pad}")));
+            sandbox.succeed("compress odd.npy --bound 1e-3 --force");
+            sandbox.succeed("verify odd.npy odd.npy.pfpl");
+        }
+    }
+    sandbox.write("nothing.npy", npy(">f4", false, "(0, 1099511627776, 1099511627776)", b""));
+    sandbox.succeed("compress nothing.npy --bound 1");
+    sandbox.write("one.npy", npy("<f8", false, "()", &[0; 8]));
+    sandbox.succeed("compress one.npy --bound 1");
+    let nested = |depth| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {}1{}}}", "(".repeat(depth), ",)".repeat(depth));
+    for (name, bytes) in [
+        ("huge", described("<f4", "False", "(1099511627776, 1099511627776)")),
+        ("negative", described("<f4", "False", "(-1,)")),
+        ("deep", npy_of(&nested(3000))),
+        ("deeper", npy_of(&nested(100_000))),
+        ("open", npy_of(&"{'descr': (".repeat(500))),
+        ("lines", npy_of("{\n(\n")),
+        ("long", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{".to_vec()),
+        ("version", b"\x93NUMPY\x09\x00\x02\x00{}".to_vec()),
+        ("magic", b"\x93NUMPY".to_vec()),
+        ("none", Vec::new()),
+    ] {
+        sandbox.write(&format!("{name}.npy"), bytes);
+        sandbox.fail(&format!("compress {name}.npy --bound 1"), 3, &format!("cannot read {name}.npy"));
+    }
+}
+
+#[test]
+fn a_header_is_never_taken_for_values() {
+    let sandbox = Sandbox::new();
+    sandbox.write("wave.npy", npy("<f4", false, "(24,)", bytes(&wave(24))));
+    sandbox.succeed("compress wave.npy --dtype f32 --bound 1e-3");
+    sandbox.fail("compress wave.npy wide.pfpl --dtype f64 --bound 1e-3", 2, "holds f32 values, not f64");
+    assert!(sandbox.succeed("inspect wave.npy.pfpl").starts_with("values    24 f32"));
+    // nor where the name does not tell
+    fs::copy(sandbox.path("wave.npy"), sandbox.path("wave")).unwrap();
+    sandbox.succeed("verify wave wave.npy.pfpl");
+    let piped = sandbox.run_with("verify - wave.npy.pfpl", &fs::read(sandbox.path("wave")).unwrap());
+    assert_eq!(piped.status.code(), Some(0));
+    sandbox.fail("verify - -", 2, "both");
+}
+
+#[test]
+fn a_truncated_stream_of_an_empty_field() {
+    let sandbox = Sandbox::new();
+    sandbox.write("none.f32", b"");
+    sandbox.succeed("compress none.f32 --bound 1");
+    let mut stream = fs::read(sandbox.path("none.f32.pfpl")).unwrap();
+    stream[4..8].copy_from_slice(&1000u32.to_le_bytes());
+    sandbox.write("cut.pfpl", stream);
+    for command in ["decompress cut.pfpl out.f32", "inspect cut.pfpl", "verify none.f32 cut.pfpl"] {
+        sandbox.fail(command, 3, "truncated");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_standard_output_that_takes_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("wave.f32", bytes(&wave(100)));
+    sandbox.succeed("compress wave.f32 --bound 1e-3");
+    for command in [
+        "inspect wave.f32.pfpl",
+        "inspect wave.f32.pfpl --json",
+        "verify wave.f32 wave.f32.pfpl",
+        "bench wave.f32 --bound 1",
+        "bench wave.f32 --bound 1 --json",
+        "completions bash",
+        "man",
+        "compress wave.f32 - --bound 1",
+        "decompress wave.f32.pfpl -",
+    ] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (reader, unread) = std::io::pipe().unwrap();
+        drop(reader);
+        for stdout in [Stdio::from(full), Stdio::from(unread)] {
+            let output = Command::new(PFPL).args(command.split_whitespace()).current_dir(sandbox.0.path()).stdout(stdout).output().unwrap();
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(3), "{command}: {error}");
+            assert!(error.starts_with("pfpl: cannot write standard output") && error.lines().count() == 1, "{command}: {error}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn only_files_are_replaced() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let sandbox = Sandbox::new();
+    sandbox.write("wave.f32", bytes(&wave(100)));
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    assert!(Command::new("mkfifo").arg(sandbox.path("pipe")).status().unwrap().success());
+    for name in ["folder", "folder/", "pipe"] {
+        sandbox.fail(&format!("compress wave.f32 {name} --bound 1 --force"), 3, "not a file");
+    }
+    assert!(fs::metadata(sandbox.path("pipe")).unwrap().file_type().is_fifo());
+    // a link stays a link
+    sandbox.write("real", b"");
+    symlink("real", sandbox.path("link")).unwrap();
+    sandbox.fail("compress wave.f32 link --bound 1", 3, "--force");
+    sandbox.succeed("compress wave.f32 link --bound 1 --force");
+    assert!(sandbox.path("link").is_symlink());
+    sandbox.succeed("verify wave.f32 real");
+    // a field's own name is one like another
+    sandbox.succeed("compress wave.f32 wave.f32 --bound 1e-3 --force");
+    sandbox.succeed("decompress wave.f32 wave.f32 --force");
+    assert_close(&wave(100), &fs::read(sandbox.path("wave.f32")).unwrap(), 1e-3);
+}
+
 #[test]
 fn bench_reports_figures() {
     let sandbox = Sandbox::new();
