@@ -35,3 +35,10 @@ fn cuda_look_f32() {
 fn cuda_look_f64() {
     suite::schedules::<f64>("cuda_look");
 }
+
+/// With nobody else to wait for.
+#[test]
+fn barriers_of_a_chunk() {
+    suite::barriers::<f32>(IMAGE, 7);
+    suite::barriers::<f64>(IMAGE, 7);
+}

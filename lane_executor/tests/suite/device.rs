@@ -109,8 +109,10 @@ struct Part<'a> {
 
 pub struct Device {
     pub target: Target,
-    pub memory: Memory,
-    pub state: Buffer,
+    memory: Memory,
+    /// Of the last launch that ended well.
+    pub report: Report,
+    state: Buffer,
     image: Image,
     /// What the state has room for.
     fields: usize,
@@ -134,7 +136,7 @@ impl Device {
             memory.order(state, 256..264);
         }
         let kept = memory.buffers();
-        Device { target, memory, state, image, fields, chunks, kept }
+        Device { target, memory, report: Report::default(), state, image, fields, chunks, kept }
     }
 
     /// What differs between the targets: the kernel's name, and its shared memory's size.
@@ -159,7 +161,7 @@ impl Device {
         }
     }
 
-    fn launch<T: Value>(&mut self, encodes: bool, form: Form, part: Part<'_>, grid: u32, schedule: &Schedule) -> Result<Report, Fault> {
+    fn launch<T: Value>(&mut self, encodes: bool, form: Form, part: Part<'_>, grid: u32, schedule: &Schedule) -> Result<(), Fault> {
         let Part { fields, chunks } = part;
         let (kernel, shared_bytes) = self.kernel(encodes, form, fields.len(), T::NAME);
         let room = match self.target {
@@ -183,7 +185,9 @@ impl Device {
         // what is not given is garbage
         arguments.resize(32 + 64 * room, 0xEE);
         let threads = self.image.threads(&kernel).unwrap_or_else(|e| panic!("{e}"));
-        Launch { image: &self.image, kernel: &kernel, grid, threads, shared_bytes, arguments: &arguments }.run(&mut self.memory, schedule)
+        Launch { image: &self.image, kernel: &kernel, grid, threads, shared_bytes, arguments: &arguments }
+            .run(&mut self.memory, schedule)
+            .map(|r| self.report = r)
     }
 
     fn outcome_buffer(&mut self, wanted: bool) -> Option<Buffer> {

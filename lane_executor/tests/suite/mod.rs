@@ -481,3 +481,23 @@ pub fn raw_threshold<T: Value>(image: &str) {
     }
     panic!("only {close} fields close to the threshold");
 }
+
+/// No chunk of any kind costs more than `most` barriers, either way.
+pub fn barriers<T: Value>(image: &str, most: u64) {
+    let mut device = Device::new(image, 1, 4);
+    for kind in KINDS {
+        let values = field::<T>(kind, 4 * T::CODES, 1);
+        let mut counts = [(0, 0); 2];
+        for (n, count) in [T::CODES, 4 * T::CODES].into_iter().zip(&mut counts) {
+            let stream = host(&values[..n], bound(1e-4), false);
+            let call =
+                Encode { field: &values[..n], bound: bound(1e-4), capacity: stream.len(), wide: false, align: (0, 0), outcome: true };
+            device.encode(&[call], Form::One, 1, &schedule(0)).unwrap_or_else(|f| panic!("{kind}: {f}"));
+            count.0 = device.report.barriers;
+            device.decode::<T>(&[whole(&stream, n)], Form::One, 1, &schedule(0)).unwrap_or_else(|f| panic!("{kind}: {f}"));
+            count.1 = device.report.barriers;
+        }
+        let [one, four] = counts;
+        assert!(four.0 - one.0 <= 3 * most && four.1 - one.1 <= 3 * most, "{kind}: {one:?} barriers for a chunk, {four:?} for four");
+    }
+}
