@@ -13,7 +13,7 @@ use common::corpus::{KINDS, Random, Sample, field, same};
 use common::gpu::{Buffer, Lab, Spin, plan};
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use pfpl::cuda::raw::{Decode, Encode, Plan};
-use pfpl::cuda::{Capacity, CompressList, Outcome};
+use pfpl::cuda::{Capacity, CompressList, Error, Fault, Outcome};
 use pfpl::{Bound, compress, decompress, max_stream_bytes};
 
 /// The device and this test's turn on it.
@@ -428,8 +428,13 @@ fn the_current_context_stays() {
         stays();
         trip.check(&cuda_stream);
     }
-    // the other context runs kernels too, and outlives its plans
+    // an outcome there is not one here
     let theirs = other.new_stream().unwrap();
+    let mut outcome = theirs.alloc_zeros::<Outcome>(1).unwrap();
+    let mut safe = pfpl::cuda::Plan::new(&cuda_stream, Capacity::of::<f32>(5000)).unwrap();
+    let refused = safe.compress(&values, Bound::new(1e-3).unwrap(), &mut stream, Some(outcome.as_view_mut()));
+    assert_eq!(refused, Err(Error::Argument { index: 0, fault: Fault::Context }));
+    // the other context runs kernels too, and outlives its plans
     let trip = Trip::new::<f64>(&theirs, "noisy", 5000, 1);
     let mut raw = plan(&theirs, Capacity::of::<f64>(5000));
     trip.queue(&mut raw, &theirs);

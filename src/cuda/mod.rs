@@ -29,7 +29,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{
-    CudaContext, CudaSlice, CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, SyncOnDrop, ValidAsZeroBits,
+    CudaContext, CudaSlice, CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, DriverError, SyncOnDrop,
+    ValidAsZeroBits,
 };
 use pfpl_host::{Bound, Element, max_stream_bytes};
 
@@ -257,6 +258,9 @@ impl<'a, F: OutcomeAt> List<'a, F> {
         let Some(mut outcomes) = outcomes else { return launch(&self.fields) };
         if outcomes.len() < self.fields.len() {
             return Err(Error::Argument { index: outcomes.len(), fault: Fault::Outcomes });
+        }
+        if DeviceSlice::stream(&outcomes).context() != self.cuda_stream.context() {
+            return Err(Error::Argument { index: 0, fault: Fault::Context });
         }
         let (address, _use) = outcomes.device_ptr_mut(self.cuda_stream);
         for (index, field) in self.fields.iter_mut().enumerate() {
