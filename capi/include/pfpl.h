@@ -240,7 +240,7 @@ enum pfpl_status pfpl_stream_bytes(const void *stream, uint64_t bytes, uint64_t 
 // `pool` is writable, or NULL (which is refused).
 enum pfpl_status pfpl_pool_new(uint32_t threads, struct pfpl_pool **pool);
 
-// Frees a pool that no call is using; NULL is nothing to free.
+// Frees a pool that no call is using, once its threads have ended; NULL is nothing to free.
 //
 // # Safety
 // `pool` comes from `pfpl_pool_new` and has not been freed.

@@ -129,6 +129,8 @@ pub unsafe extern "C" fn pfpl_plan_new(
 ) -> pfpl_status {
     guarded(|| {
         // SAFETY: the caller's promise
+        unsafe { tell("invalid argument: no such backend, or nowhere to put the plan", message, message_bytes) };
+        // SAFETY: the caller's promise
         let plan = unsafe { place(plan)? };
         let capacity = capacity_of(capacity)?;
         let made = match backend {
@@ -140,7 +142,7 @@ pub unsafe extern "C" fn pfpl_plan_new(
         };
         let made = made.map_err(|error| {
             // SAFETY: the caller's promise
-            unsafe { tell(&error, message, message_bytes) };
+            unsafe { tell(&error.to_string(), message, message_bytes) };
             status_of(&error)
         })?;
         *plan = Box::into_raw(Box::new(pfpl_plan(made)));
@@ -288,14 +290,13 @@ fn status_of(error: &Error) -> pfpl_status {
     }
 }
 
-/// Leaves an error's words.
+/// Leaves a text.
 ///
 /// # Safety
 /// `message` is NULL or writable for `bytes` bytes.
-unsafe fn tell(error: &Error, message: *mut c_char, bytes: u64) {
+unsafe fn tell(text: &str, message: *mut c_char, bytes: u64) {
     // SAFETY: the caller's promise
     if let (Ok(Some(_)), Some(room)) = (unsafe { optional(message) }, (bytes as usize).checked_sub(1)) {
-        let text = error.to_string();
         let length = (0..=room.min(text.len())).rev().find(|&length| text.is_char_boundary(length)).unwrap_or(0);
         // SAFETY: the caller's promise; length is less than bytes
         unsafe {

@@ -1,4 +1,4 @@
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc_zeroed, dealloc, realloc};
 use std::ffi::{c_char, c_void};
 
 use pfpl::{Bound, Element, ElementType, Error, Header};
@@ -17,7 +17,10 @@ pub enum pfpl_type {
 
 /// Threads for the host calls: an opaque pool, to be made once and used by any thread.
 #[allow(non_camel_case_types)]
-pub struct pfpl_pool(rayon::ThreadPool);
+pub struct pfpl_pool {
+    pool: rayon::ThreadPool,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
 
 /// What a stream's header says.
 #[repr(C)]
@@ -143,13 +146,19 @@ pub unsafe extern "C" fn pfpl_pool_new(threads: u32, pool: *mut *mut pfpl_pool) 
     guarded(|| {
         // SAFETY: the caller's promise
         let pool = unsafe { place(pool)? };
-        let built = rayon::ThreadPoolBuilder::new().num_threads(threads as usize).build().map_err(|_| PFPL_OUT_OF_RESOURCES)?;
-        *pool = Box::into_raw(Box::new(pfpl_pool(built)));
+        let mut handles = Vec::new();
+        let spawn = |thread: rayon::ThreadBuilder| {
+            handles.push(std::thread::Builder::new().spawn(|| thread.run())?);
+            Ok(())
+        };
+        let built = rayon::ThreadPoolBuilder::new().num_threads(threads as usize).spawn_handler(spawn).build();
+        let built = built.map_err(|_| PFPL_OUT_OF_RESOURCES)?;
+        *pool = Box::into_raw(Box::new(pfpl_pool { pool: built, threads: handles }));
         Ok(())
     })
 }
 
-/// Frees a pool that no call is using; NULL is nothing to free.
+/// Frees a pool that no call is using, once its threads have ended; NULL is nothing to free.
 ///
 /// # Safety
 /// `pool` comes from `pfpl_pool_new` and has not been freed.
@@ -158,7 +167,10 @@ pub unsafe extern "C" fn pfpl_pool_free(pool: *mut pfpl_pool) {
     if !pool.is_null() {
         guarded(|| {
             // SAFETY: the caller's promise
-            drop(unsafe { Box::from_raw(pool) });
+            let pfpl_pool { pool, threads } = *unsafe { Box::from_raw(pool) };
+            drop(pool);
+            // a library may be unloaded once none of its threads runs
+            threads.into_iter().for_each(|thread| drop(thread.join()));
             Ok(())
         });
     }
@@ -182,10 +194,11 @@ pub unsafe extern "C" fn pfpl_compress_into(
     pool: *const pfpl_pool,
 ) -> pfpl_status {
     guarded(|| {
+        let length_at = region(stream_bytes);
         // SAFETY: the caller's promise
         let (stream_bytes, pool) = unsafe { (place(stream_bytes)?, pool.as_ref()) };
         let bound = Bound::new(bound).map_err(|_| PFPL_INVALID_BOUND)?;
-        disjoint((field.addr(), field_bytes(element, n)?), (stream.addr(), capacity))?;
+        disjoint(&[(field.addr(), field_bytes(element, n)?), (stream.addr(), capacity), length_at])?;
         // SAFETY: the caller's promise
         let stream = unsafe { output::<u8>(stream, capacity)? };
         let result = match element_type(element)? {
@@ -223,21 +236,14 @@ pub unsafe extern "C" fn pfpl_compress(
         // SAFETY: the caller's promise
         let (stream, stream_bytes, pool) = unsafe { (place(stream)?, place(stream_bytes)?, pool.as_ref()) };
         let bound = Bound::new(bound).map_err(|_| PFPL_INVALID_BOUND)?;
-        let coded = match element_type(element)? {
+        let (room, length) = match element_type(element)? {
             // SAFETY: the caller's promise
             ElementType::F32 => unsafe { compress::<f32>(field, n, bound, pool)? },
             // SAFETY: the caller's promise
             ElementType::F64 => unsafe { compress::<f64>(field, n, bound, pool)? },
         };
-        // SAFETY: a stream has at least 24 bytes
-        let memory = unsafe { alloc(stream_layout(coded.len()).ok_or(PFPL_OUT_OF_RESOURCES)?) };
-        if memory.is_null() {
-            return Err(PFPL_OUT_OF_RESOURCES);
-        }
-        // SAFETY: as many bytes were allocated just now
-        unsafe { memory.copy_from_nonoverlapping(coded.as_ptr(), coded.len()) };
-        *stream = memory.cast();
-        *stream_bytes = coded.len() as u64;
+        *stream = room.cut(length)?.cast();
+        *stream_bytes = length as u64;
         Ok(())
     })
 }
@@ -272,9 +278,11 @@ pub unsafe extern "C" fn pfpl_decompress(
     pool: *const pfpl_pool,
 ) -> pfpl_status {
     guarded(|| {
+        let (length_at, damage_at) = (region(stream_bytes), region(damage));
         // SAFETY: the caller's promise
-        let (stream_bytes, damage, pool) = unsafe { (optional(stream_bytes)?, optional(damage)?, pool.as_ref()) };
-        disjoint((stream.addr(), bytes), (field.addr(), field_bytes(element, n)?))?;
+        let (stream_bytes, mut damage, pool) = unsafe { (optional(stream_bytes)?, optional(damage)?, pool.as_ref()) };
+        report(&mut damage, None);
+        disjoint(&[(stream.addr(), bytes), (field.addr(), field_bytes(element, n)?), length_at, damage_at])?;
         // SAFETY: the caller's promise
         let stream = unsafe { input::<u8>(stream, bytes)? };
         let result = match element_type(element)? {
@@ -289,7 +297,7 @@ pub unsafe extern "C" fn pfpl_decompress(
                 within(pool, || pfpl::decompress(stream, field))
             }
         };
-        report(damage, result.as_ref().err());
+        report(&mut damage, result.as_ref().err());
         let length = result.map_err(|error| pfpl_status::from(&error))?;
         if let Some(stream_bytes) = stream_bytes {
             *stream_bytes = length as u64;
@@ -315,9 +323,11 @@ pub unsafe extern "C" fn pfpl_decompress_range(
     pool: *const pfpl_pool,
 ) -> pfpl_status {
     guarded(|| {
+        let damage_at = region(damage);
         // SAFETY: the caller's promise
-        let (damage, pool) = unsafe { (optional(damage)?, pool.as_ref()) };
-        disjoint((stream.addr(), bytes), (field.addr(), field_bytes(element, count)?))?;
+        let (mut damage, pool) = unsafe { (optional(damage)?, pool.as_ref()) };
+        report(&mut damage, None);
+        disjoint(&[(stream.addr(), bytes), (field.addr(), field_bytes(element, count)?), damage_at])?;
         // SAFETY: the caller's promise
         let stream = unsafe { input::<u8>(stream, bytes)? };
         let result = match element_type(element)? {
@@ -332,9 +342,47 @@ pub unsafe extern "C" fn pfpl_decompress_range(
                 within(pool, || pfpl::decompress_range(stream, first, field))
             }
         };
-        report(damage, result.as_ref().err());
+        report(&mut damage, result.as_ref().err());
         result.map_err(|error| pfpl_status::from(&error))
     })
+}
+
+/// Memory for a stream, freed where it is not handed out.
+struct Room {
+    memory: *mut u8,
+    layout: Layout,
+}
+
+impl Room {
+    fn new(bytes: u64) -> Result<Self, pfpl_status> {
+        let layout = usize::try_from(bytes).ok().and_then(stream_layout).ok_or(PFPL_OUT_OF_RESOURCES)?;
+        // SAFETY: the layout has bytes
+        let memory = unsafe { alloc_zeroed(layout) };
+        if memory.is_null() { Err(PFPL_OUT_OF_RESOURCES) } else { Ok(Self { memory, layout }) }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: allocated with this size, and zeroed
+        unsafe { std::slice::from_raw_parts_mut(self.memory, self.layout.size()) }
+    }
+
+    /// Hands out the first `bytes` bytes, of which there is at least one.
+    fn cut(self, bytes: usize) -> Result<*mut u8, pfpl_status> {
+        // SAFETY: allocated with this layout; fewer bytes do not overflow
+        let memory = unsafe { realloc(self.memory, self.layout, bytes) };
+        if memory.is_null() {
+            return Err(PFPL_OUT_OF_RESOURCES);
+        }
+        std::mem::forget(self);
+        Ok(memory)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout
+        unsafe { dealloc(self.memory, self.layout) };
+    }
 }
 
 /// Streams are allocated as the strictest reader of them, a device, would have them.
@@ -354,23 +402,26 @@ unsafe fn compress_into<T: Element>(
     Ok(within(pool, || pfpl::compress_into(field, bound, stream)))
 }
 
-unsafe fn compress<T: Element>(field: *const c_void, n: u64, bound: Bound, pool: Option<&pfpl_pool>) -> Result<Vec<u8>, pfpl_status> {
+unsafe fn compress<T: Element>(field: *const c_void, n: u64, bound: Bound, pool: Option<&pfpl_pool>) -> Result<(Room, usize), pfpl_status> {
     // SAFETY: the caller's promise
     let field = unsafe { input::<T>(field, n)? };
-    Ok(within(pool, || pfpl::compress(field, bound)))
+    let mut room = Room::new(pfpl::max_stream_bytes::<T>(n))?;
+    let stream = room.bytes();
+    let length = within(pool, || pfpl::compress_into(field, bound, stream)).map_err(|error| pfpl_status::from(&error))?;
+    Ok((room, length))
 }
 
 fn within<R: Send>(pool: Option<&pfpl_pool>, work: impl FnOnce() -> R + Send) -> R {
     match pool {
-        Some(pool) => pool.0.install(work),
+        Some(pool) => pool.pool.install(work),
         None => work(),
     }
 }
 
-fn report(damage: Option<&mut pfpl_damage>, error: Option<&Error>) {
+fn report(damage: &mut Option<&mut pfpl_damage>, error: Option<&Error>) {
     if let Some(damage) = damage {
         let part = |part: fn(&Error) -> Option<u64>| error.and_then(part).unwrap_or(u64::MAX);
-        *damage = pfpl_damage { chunk: part(Error::chunk), offset: part(Error::offset) };
+        **damage = pfpl_damage { chunk: part(Error::chunk), offset: part(Error::offset) };
     }
 }
 
@@ -386,10 +437,16 @@ fn field_bytes(element: u32, n: u64) -> Result<u64, pfpl_status> {
     n.checked_mul(element_type(element)?.bytes() as u64).ok_or(PFPL_INVALID_ARGUMENT)
 }
 
-/// Refuses regions (address and bytes) that share a byte.
-fn disjoint(a: (usize, u64), b: (usize, u64)) -> Result<(), pfpl_status> {
+/// Address and bytes of a single value, NULL having none.
+fn region<T>(address: *const T) -> (usize, u64) {
+    (address.addr(), if address.is_null() { 0 } else { size_of::<T>() as u64 })
+}
+
+/// Refuses regions (address and bytes) any two of which share a byte.
+fn disjoint(regions: &[(usize, u64)]) -> Result<(), pfpl_status> {
     let apart = |low: (usize, u64), high: (usize, u64)| low.0 as u64 <= high.0 as u64 && high.0 as u64 - low.0 as u64 >= low.1;
-    if a.1 == 0 || b.1 == 0 || apart(a, b) || apart(b, a) { Ok(()) } else { Err(PFPL_INVALID_ARGUMENT) }
+    let all = regions.iter().enumerate().all(|(i, &a)| regions[..i].iter().all(|&b| a.1 == 0 || b.1 == 0 || apart(a, b) || apart(b, a)));
+    if all { Ok(()) } else { Err(PFPL_INVALID_ARGUMENT) }
 }
 
 /// Refuses what no slice can be: NULL, a misaligned address, more bytes than an address space half has.
