@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
+use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use pfpl::{Bound, Header};
 
@@ -47,7 +48,7 @@ struct Run {
     #[arg(long, default_value_t = 100)]
     steps: u64,
     /// Steps between checkpoints.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = at_least_one::<u64>())]
     every: u64,
     /// Largest error of a checkpoint's values.
     #[arg(long, default_value_t = 1e-3)]
@@ -77,14 +78,18 @@ pub struct Setup {
     #[arg(long, default_value_t = 32)]
     pub fields: usize,
     /// Side of a field's square plane, in values.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = at_least_one::<usize>())]
     pub side: usize,
     /// Where the fields are.
     #[arg(long, value_enum, default_value_t = Device::Auto)]
     pub device: Device,
     /// Streams of the device, each with its own fields, plan and thread that collects what it compresses.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = at_least_one::<usize>())]
     pub streams: usize,
+}
+
+fn at_least_one<T: TryFrom<u64>>() -> RangedU64ValueParser<T> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]

@@ -23,6 +23,14 @@ fn succeed(command: &mut Command) -> String {
 }
 
 #[test]
+fn nothing_to_do_is_a_usage_error() {
+    for (option, value) in [("--every", "0"), ("--side", "0"), ("--streams", "0")] {
+        let output = Command::new(CHECKPOINT).args(["run", "--device", "cpu", option, value]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn killed_at_100_random_moments() {
     let folder = tempfile::tempdir().unwrap();
     let mut state = 88_172_645_463_325_252_u64;
