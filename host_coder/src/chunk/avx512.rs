@@ -14,7 +14,7 @@
 //!         eliminate   see `rze`
 //! decode  restore     see `rze`
 //!         sums        lines to bytes to words, running sums in every octet, prefix of the octets (see `codes`); in halves where few
-//!                     planes are used and each octet begins in a window that its sums cannot leave
+//!                     planes are used and all codes turn out to fit
 //!         order       vectors of words in order
 //!         values      bins times the step, the others as they are
 //! ```
@@ -61,6 +61,9 @@ struct Guess {
     misses: bool,
 }
 
+/// Bytes between the values that are coded and those asked for.
+const AHEAD: usize = 2048;
+
 /// Values of a block.
 const BLOCK: usize = 512;
 
@@ -98,10 +101,17 @@ macro_rules! coder {
             const MAGIC: $value = $magic;
             /// Bins from `-NEAR` to `NEAR - 1` have codes that differ by less than what half a code's negabinary digits hold.
             const NEAR: $value = (1_u64 << (WIDTH / 2 - 3)) as $value;
-            /// Planes of a block that is decoded in halves of codes: the sum of an octet's differences then fits one.
-            const DIGITS: usize = WIDTH / 2 - 4;
+            /// Planes of a block that is decoded in halves of codes: differences are then less than a quarter of what a half holds.
+            const DIGITS: usize = WIDTH / 2 - 2;
 
             type Values = [[$value; LANES]; VECTORS];
+
+            /// Asks for a line of the values after these, whether there are any or not. Such requests are spread over a block's work:
+            /// many at once wait for each other.
+            #[inline]
+            fn ask_ahead(values: &Values, line: usize) {
+                ask_for(std::ptr::from_ref(values).wrapping_byte_add(AHEAD + 64 * line).cast());
+            }
 
             #[derive(Clone, Copy)]
             struct Steps {
@@ -198,6 +208,7 @@ macro_rules! coder {
                 let mut misses = 0_u32;
                 for (group, codes) in codes.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
                     for (i, codes) in codes.iter_mut().enumerate() {
+                        ask_ahead(values, GROUP * group + i);
                         let [low, high] = nearest.bits([&first[GROUP * group + i], &second[GROUP * group + i]]);
                         let q = $halves::sub($halves::pack(low, high), integer);
                         let sign = if FAR { sign } else { $halves::sra::<{ WIDTH as u32 / 2 - 1 }>(q) };
@@ -288,10 +299,11 @@ macro_rules! coder {
             /// Negabinary differences in place; `before` is the vector before. Gives the bits used.
             #[inline]
             #[target_feature(enable = "avx512f")]
-            fn difference(codes: &mut [Line; VECTORS], mut before: __m512i) -> $code {
+            fn difference(codes: &mut [Line; VECTORS], mut before: __m512i, values: &Values) -> $code {
                 let m = $words::set1(NEGABINARY as _);
                 let mut used = _mm512_setzero_si512();
-                for codes in codes {
+                for (i, codes) in codes.iter_mut().enumerate() {
+                    ask_ahead(values, i);
                     let code = load(codes);
                     let d = $words::sub(code, $words::align::<{ LANES as i32 - 1 }>(code, before));
                     let n = _mm512_xor_si512($words::add(d, m), m);
@@ -305,10 +317,11 @@ macro_rules! coder {
             /// The same of halves.
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw")]
-            fn difference_halves(codes: &mut [Line; VECTORS / 2], mut before: __m512i) -> $half {
+            fn difference_halves(codes: &mut [Line; VECTORS / 2], mut before: __m512i, values: &Values) -> $half {
                 let m = $halves::set1(NEGABINARY as _);
                 let mut used = _mm512_setzero_si512();
-                for codes in codes {
+                for (i, codes) in codes.iter_mut().enumerate() {
+                    ask_ahead(values, VECTORS / 2 + i);
                     let code = load(codes);
                     let d = $halves::sub(code, $halves::align::<{ LANES as i32 - 1 }>(code, before));
                     let n = _mm512_xor_si512($halves::add(d, m), m);
@@ -375,7 +388,7 @@ macro_rules! coder {
                     // the first difference may need more planes than its half: a single bit in each
                     let seam = whole(first).wrapping_sub(self.last).wrapping_add(NEGABINARY) ^ NEGABINARY;
                     self.last = whole(end);
-                    let used = difference_halves(words, before);
+                    let used = difference_halves(words, before, values);
                     let nibbles = ($half::BITS - used.leading_zeros()).div_ceil(4);
                     let mut made = 4 * match nibbles {
                         0 => 0,
@@ -409,7 +422,7 @@ macro_rules! coder {
                     guess.misses = misses as usize >= VECTORS * 3 / 8;
                     let codes: &[[$code; LANES]; VECTORS] = bytemuck::cast_ref(self.words);
                     let [.., last] = codes[VECTORS - 1];
-                    let used = difference(self.words, $words::set1(self.last as _));
+                    let used = difference(self.words, $words::set1(self.last as _), values);
                     self.last = last;
                     guess.wide = used >> (WIDTH / 2) != 0;
                     let nibbles = (WIDTH - used.leading_zeros() as usize).div_ceil(4);
@@ -441,7 +454,7 @@ macro_rules! coder {
                 let mut encoder = Encoder { step, s: steps(step), last: 0, words, buffers };
                 let (mut used, mut made) = (0, [0; BLOCKS]);
                 for (block, values) in values.as_chunks::<BLOCK>().0.iter().enumerate() {
-                    let values = values.as_chunks::<LANES>().0.first_chunk().expect("a block");
+                    let values: &Values = values.as_chunks::<LANES>().0.first_chunk().expect("a block");
                     let bits;
                     (bits, made[block]) = encoder.block(values, guess, block);
                     used |= bits;
@@ -460,9 +473,15 @@ macro_rules! coder {
                 let Scratch { buffers, words, .. } = scratch;
                 let Some(restored) = buffers.restore_zeros(coded, BLOCKS, (WIDTH - DIGITS) * BLOCKS) else { return false };
                 let words = words.0.first_chunk_mut().expect("room for a block");
-                let mut decoder = Decoder { restored, s: steps(step), words };
+                let mut decoder = Decoder { restored, s: steps(step), words, streamed: false };
                 match values.first_chunk_mut() {
-                    Some(values) => decoder.chunk(values),
+                    Some(values) => {
+                        decoder.streamed = coded.streamed && values.as_ptr().cast::<__m128i>().is_aligned();
+                        decoder.chunk(values);
+                        if decoder.streamed {
+                            fence();
+                        }
+                    }
                     None => {
                         let mut whole = [0.0; CODES];
                         decoder.chunk(&mut whole);
@@ -477,6 +496,8 @@ macro_rules! coder {
                 restored: Restored<'a>,
                 s: Steps,
                 words: &'a mut [Line; VECTORS],
+                /// The values are aligned to 16 bytes, and to be written past the caches.
+                streamed: bool,
             }
 
             impl Decoder<'_> {
@@ -499,12 +520,21 @@ macro_rules! coder {
                             last = self.block::<N>(block, last);
                         } else if let Some(code) = self.block_of_halves::<H>(block, last) {
                             last = code;
-                            dequantize_halves(self.words.first_chunk().expect("half of the vectors"), self.s, values);
+                            let twice = self.words.first_chunk().expect("half of the vectors");
+                            if self.streamed {
+                                dequantize_halves::<true>(twice, self.s, values);
+                            } else {
+                                dequantize_halves::<false>(twice, self.s, values);
+                            }
                             continue;
                         } else {
                             last = self.block::<H>(block, last);
                         }
-                        dequantize(self.words, self.s, values);
+                        if self.streamed {
+                            dequantize::<true>(self.words, self.s, values);
+                        } else {
+                            dequantize::<false>(self.words, self.s, values);
+                        }
                     }
                 }
 
@@ -529,21 +559,12 @@ macro_rules! coder {
                 #[inline]
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
                 fn block_of_halves<const H: usize>(&mut self, block: usize, last: $code) -> Option<$code> {
-                    // An octet's sums are from 8 least to 8 most differences. Where the code before it is so far from the ends, none wraps,
-                    // neither do the octet's codes, and the code before the next octet is exact too.
-                    const MOST: $half_signed = ((1 << DIGITS) - 1) / 3 * 8;
-                    const RANGE: std::ops::RangeInclusive<$half_signed> = $half_signed::MIN + 2 * MOST..=$half_signed::MAX - MOST;
-                    let last = $half_signed::try_from(last as $signed).ok().filter(|last| RANGE.contains(last))?;
+                    // From a code that is not negative as a signed half, a difference leads to one that is exact, or negative or too large,
+                    // which shows in its sign. So where no sign shows, all codes are exact.
+                    let last = $half_signed::try_from(last as $signed).ok().filter(|&last| last >= 0)?;
                     let words = self.words.first_chunk_mut().expect("half of the vectors");
                     let sums = codes::$sums_halves::<H, WIDTH, BLOCKS, $flip_halves>(self.restored.planes, block);
                     let (before, last) = codes::$prefix_halves(sums[7], last as $half);
-                    let (mut least, mut most) = (before[0], before[0]);
-                    for before in &before[1..] {
-                        (least, most) = ($halves::min(least, *before), $halves::max(most, *before));
-                    }
-                    if $halves::less(least, $halves::set1(*RANGE.start())) | $halves::less($halves::set1(*RANGE.end()), most) != 0 {
-                        return None;
-                    }
                     let (one, ones) = ($halves::set1(1), $halves::set1(-1));
                     let mut any = _mm512_setzero_si512();
                     for r in 0..BYTES / 2 {
@@ -563,7 +584,7 @@ macro_rules! coder {
 
             #[inline]
             #[target_feature(enable = "avx512f,avx512dq")]
-            fn dequantize(codes: &[Line; VECTORS], s: Steps, values: &mut Values) {
+            fn dequantize<const STREAMED: bool>(codes: &[Line; VECTORS], s: Steps, values: &mut Values) {
                 let one = $words::set1(1);
                 let end = $words::set1((2 * RADIUS as $code) as _);
                 for (codes, values) in codes.iter().zip(values) {
@@ -571,16 +592,16 @@ macro_rules! coder {
                     // 2q, exact as a value; its product with the bound rounds like that of q with twice the bound
                     let twice = _mm512_xor_si512(code, $words::sub(_mm512_setzero_si512(), _mm512_and_si512(code, one)));
                     let value = v::mask_mul(v::from_bits(code), v::below(code, end), v::from_int(twice), s.eb);
-                    store(values, v::bits(value));
+                    write::<STREAMED, _>(values, v::bits(value));
                 }
             }
 
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw")]
-            fn dequantize_halves(twice: &[Line; VECTORS / 2], s: Steps, values: &mut Values) {
+            fn dequantize_halves<const STREAMED: bool>(twice: &[Line; VECTORS / 2], s: Steps, values: &mut Values) {
                 let twice: &[[$half; LANES]; VECTORS] = bytemuck::cast_ref(twice);
                 for (twice, values) in twice.iter().zip(values) {
-                    store(values, v::bits(v::mul(v::from_half_int(load_half(twice)), s.eb)));
+                    write::<STREAMED, _>(values, v::bits(v::mul(v::from_half_int(load_half(twice)), s.eb)));
                 }
             }
         }

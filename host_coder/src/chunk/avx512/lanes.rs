@@ -14,7 +14,7 @@ macro_rules! words {
 }
 
 words!(u16_halves: _mm512_alignr_epi32, _mm512_add_epi16, _mm512_sub_epi16, _mm512_set1_epi16, _mm512_srai_epi16;
-    pub(in super::super) use std::arch::x86_64::{_mm512_cmplt_epi16_mask as less, _mm512_mask_sub_epi16 as mask_sub, _mm512_max_epi16 as max, _mm512_min_epi16 as min, _mm512_test_epi16_mask as test};
+    pub(in super::super) use std::arch::x86_64::{_mm512_mask_sub_epi16 as mask_sub, _mm512_test_epi16_mask as test};
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -25,7 +25,7 @@ pub(in super::super) fn pack(low: super::Vector, high: super::Vector) -> super::
 });
 words!(u32: _mm512_alignr_epi32, _mm512_add_epi32, _mm512_sub_epi32, _mm512_set1_epi32, _mm512_srai_epi32;);
 words!(u32_halves: _mm512_alignr_epi64, _mm512_add_epi32, _mm512_sub_epi32, _mm512_set1_epi32, _mm512_srai_epi32;
-    pub(in super::super) use std::arch::x86_64::{_mm512_cmplt_epi32_mask as less, _mm512_mask_sub_epi32 as mask_sub, _mm512_max_epi32 as max, _mm512_min_epi32 as min, _mm512_test_epi32_mask as test};
+    pub(in super::super) use std::arch::x86_64::{_mm512_mask_sub_epi32 as mask_sub, _mm512_test_epi32_mask as test};
 
 #[inline]
 #[target_feature(enable = "avx512f")]

@@ -228,6 +228,7 @@ impl Buffers {
             return None;
         }
         let mut any = _mm512_setzero_si512();
+        debug_assert_eq!(upper % 8, 0);
         for line in lead..upper / 8 {
             any = _mm512_or_si512(any, self.nonzero.line(line));
         }

@@ -66,9 +66,9 @@ macro_rules! tests {
                     let mut expected = vec![0.0; n];
                     let coded = Coded { stream: &stream, at: 100, length: chunk.len(), raw, streamed: false };
                     let valid = portable::$value::decode(coded, step, &mut self.portable, &mut expected);
-                    for stream in [&stream, &long] {
+                    for (stream, streamed) in [(&stream, false), (&long, true)] {
                         let mut values = vec![1.0; n];
-                        let coded = Coded { stream, ..coded };
+                        let coded = Coded { stream, streamed, ..coded };
                         // SAFETY: the CPU was asked.
                         let ours = unsafe { avx512::$value::decode(coded, step, &mut self.avx512, &mut values) };
                         assert_eq!(ours, valid);
@@ -260,6 +260,41 @@ macro_rules! tests {
                     let mut out = vec![0; CHUNK_BYTES + SLACK];
                     let entry = portable::eliminate_zeros(&planes, &mut out);
                     coders.decode(&out[..(entry & !RAW) as usize], entry & RAW != 0, &step, CODES);
+                }
+            }
+
+            /// Codes that leave what a signed half of a code holds, by small steps, on either side.
+            #[test]
+            fn walks_at_the_ends_of_halves() {
+                if !supported() {
+                    return;
+                }
+                const WIDTH: usize = <$code>::BITS as usize;
+                const NEGABINARY: $code = <$code>::MAX / 3 * 2;
+                let mut coders = Coders::default();
+                let mut random = Random(13);
+                let step = <$value as Chunked>::step(1e-3);
+                for _ in 0..1000 {
+                    // even digits are positive, odd ones negative
+                    let digits = WIDTH / 2 - random.below(3);
+                    let (up, down) = (!NEGABINARY & ((1 << digits) - 1), NEGABINARY & ((1 << digits) - 1));
+                    let calm = 1 + random.below(4000);
+                    let mut planes = [0u8; CHUNK_BYTES];
+                    for i in 0..CODES {
+                        let jump = random.below(calm) == 0 || (i % 512 == 0 && random.below(4) != 0);
+                        let n = match random.below(4) {
+                            0 if jump => up,
+                            _ if jump => down,
+                            bits => bits as $code & 1,
+                        };
+                        for bit in (0..WIDTH).filter(|bit| n >> bit & 1 == 1) {
+                            let at = (WIDTH - 1 - bit) * CODES + i / WIDTH * WIDTH + WIDTH - 1 - i % WIDTH;
+                            planes[at / 8] |= 1 << (at % 8);
+                        }
+                    }
+                    let mut out = vec![0; CHUNK_BYTES + SLACK];
+                    let entry = portable::eliminate_zeros(&planes, &mut out);
+                    assert!(entry & RAW == 0 && coders.decode(&out[..entry as usize], false, &step, CODES));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 use std::ptr;
 
-use bytemuck::{AnyBitPattern, NoUninit};
+use bytemuck::{AnyBitPattern, NoUninit, Pod};
 
 /// A cache line, of a plane or of anything else.
 pub(super) type Line = [u8; 64];
@@ -51,6 +51,43 @@ pub(super) fn store<T: AnyBitPattern>(to: &mut T, vector: __m512i) {
     const { assert!(size_of::<T>() == 64) };
     // SAFETY: `T` is 64 bytes that may hold anything, and the store takes any alignment.
     unsafe { _mm512_storeu_si512(ptr::from_mut(to).cast(), vector) }
+}
+
+/// Writes past the caches where `STREAMED`, to be followed by [`fence`].
+///
+/// # Panics
+/// Where `STREAMED` and `to` is not aligned to 16 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn write<const STREAMED: bool, T: Pod>(to: &mut T, vector: __m512i) {
+    if !STREAMED {
+        return store(to, vector);
+    }
+    let to: &mut [__m128i; 4] = bytemuck::cast_mut(to);
+    let lanes = [
+        _mm512_castsi512_si128(vector),
+        _mm512_extracti32x4_epi32::<1>(vector),
+        _mm512_extracti32x4_epi32::<2>(vector),
+        _mm512_extracti32x4_epi32::<3>(vector),
+    ];
+    for (to, lane) in to.iter_mut().zip(lanes) {
+        // SAFETY: the reference is aligned; `fence` orders the write before what others may do with it.
+        unsafe { _mm_stream_si128(to, lane) }
+    }
+}
+
+/// Orders streamed writes before all later ones.
+#[inline]
+pub(super) fn fence() {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { _mm_sfence() }
+}
+
+/// Fetches a line of any address into the caches.
+#[inline]
+pub(super) fn ask_for(line: *const i8) {
+    // SAFETY: a hint; what the address is does not matter.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(line) }
 }
 
 /// Rows of 8 words of 64 bits -> columns.
