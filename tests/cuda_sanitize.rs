@@ -35,6 +35,8 @@ impl Exact {
         if !bytes.is_empty() {
             // SAFETY: as long as the bytes
             unsafe { result::memcpy_htod_sync(memory.address, bytes) }.unwrap();
+            // a short copy may still be on its way, and streams do not wait for it
+            context.synchronize().unwrap();
         }
         memory
     }
