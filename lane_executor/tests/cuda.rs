@@ -23,6 +23,11 @@ fn stale_words() {
     }
     device.set_epoch(later);
     encode_and_check(&mut device, "noisy", &long, bound(1e-3), 1);
+    // the last epochs before the wrap, and the first after it, whose tags a cleared word must not have
+    let mut device = Device::new(IMAGE, 1, CHUNKS);
+    device.set_epoch(0x1fffc);
+    encode_and_check(&mut device, "noisy", &long[..50], bound(1e-3), 2);
+    encode_and_check(&mut device, "noisy", &long, bound(1e-3), 1);
 }
 
 /// Sizes of earlier chunks looked at in several goes.

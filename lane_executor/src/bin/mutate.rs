@@ -125,7 +125,7 @@ fn listed(list: &str, read: impl Fn(&str) -> String) -> Vec<Mutation> {
 /// The tests that could notice, the likely ones first.
 fn tests(file: &str) -> Vec<String> {
     const ENCODE: [&str; 5] = ["schedules", "encode_corpus", "overflow", "raw_threshold", "every_capacity"];
-    const DECODE: [&str; 4] = ["schedules", "decode_corpus", "hostile", "hostile_ranges"];
+    const DECODE: [&str; 5] = ["schedules", "decode_corpus", "hostile", "hostile_ranges", "long_tables"];
     let names: Vec<&str> = match file {
         f if f.ends_with("encode.h") => ENCODE.to_vec(),
         f if f.ends_with("decode.h") => DECODE.to_vec(),
@@ -253,7 +253,7 @@ fn main() {
                     let variants = RECIPES.iter().filter(|r| r.change.is_some() && r.kernels == recipe.kernels);
                     let verdict = catch(recipe, &["-O1", "-DLANES_F32"], "f32")
                         .or_else(|| catch(recipe, &["-O1", "-DLANES_F64"], "f64"))
-                        .or_else(|| catch(recipe, &["-O1"], "reuse"))
+                        .or_else(|| ["reuse", "stale"].into_iter().find_map(|test| catch(recipe, &["-O1"], test)))
                         .or_else(|| variants.filter(|_| m.file.ends_with("encode.h")).find_map(|v| catch(v, &["-O1"], v.name)));
                     let verdict = verdict.unwrap_or_else(|| {
                         survived.lock().expect("no worker panics").push(line.clone());

@@ -13,8 +13,8 @@ use pfpl_host::{Bound, Error, decompress, decompress_range, max_stream_bytes};
 macro_rules! suite {
     () => {
         $crate::tests! {
-            f32: encode_corpus, decode_corpus, every_capacity, overflow, raw_threshold, lists, hostile, hostile_ranges, schedules;
-            f64: encode_corpus, decode_corpus, every_capacity, overflow, raw_threshold, lists, hostile, hostile_ranges, schedules;
+            f32: encode_corpus, decode_corpus, every_capacity, overflow, raw_threshold, lists, hostile, hostile_ranges, long_tables, schedules;
+            f64: encode_corpus, decode_corpus, every_capacity, overflow, raw_threshold, lists, hostile, hostile_ranges, long_tables, schedules;
         }
         #[test]
         fn reuse() {
@@ -279,7 +279,7 @@ fn damage<T: Value>(stream: &mut Vec<u8>, n: usize, rng: &mut fastrand::Rng) {
             stream[at..at + 4].copy_from_slice(&v.to_le_bytes());
         }
     };
-    match rng.u8(..12) {
+    match rng.u8(..13) {
         0 => put(
             stream,
             rng.usize(..8) * 4,
@@ -316,6 +316,14 @@ fn damage<T: Value>(stream: &mut Vec<u8>, n: usize, rng: &mut fastrand::Rng) {
             }
         }
         9 => put(stream, if wide { 16 } else { 4 }, rng.u32(..2 * length as u32 + 2)),
+        // no padding behind the payload, or less payload
+        11 if length > table + 3 => {
+            let cut = rng.usize(1..4);
+            let archive = if wide { 16 } else { 4 };
+            let bytes = (length - if wide { 32 } else { 16 } - cut) as u32;
+            put(stream, archive, bytes);
+            stream.truncate(length - cut);
+        }
         10 => stream.resize(length + rng.usize(..20), rng.u8(..)),
         _ if payload < length => {
             let at = rng.usize(payload..length);
@@ -396,6 +404,35 @@ pub fn hostile_ranges<T: Value>(image: &str) {
             let outcome = outcome.expect("asked for");
             let context = format!("{context}, {} values from {}", call.count, call.first);
             assert_eq!((outcome.status, outcome.chunk), (status, chunk), "{context}");
+            if sound.is_some() {
+                check_values(&expected, &values, &context);
+            }
+        }
+    }
+}
+
+/// Ranges at the end of a field of many chunks, with bad entries far before them.
+pub fn long_tables<T: Value>(image: &str) {
+    const CHUNKS: usize = 1500;
+    let mut device = Device::new(image, 4, 16);
+    let sound = host(&vec![T::from_f64(0.0); CHUNKS * T::CODES], bound(1.0), false);
+    for seed in 0..20 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut stream = sound.clone();
+        for _ in 0..rng.usize(..4) {
+            let (at, entry) = (24 + 4 * rng.usize(..CHUNKS), [1u32, 9, 0x8000_0001, 16383, 0x8000_4000][rng.usize(..5)]);
+            stream[at..at + 4].copy_from_slice(&entry.to_le_bytes());
+        }
+        let n = CHUNKS * T::CODES;
+        let firsts = [rng.usize(..n - 10), n - 10 - rng.usize(..2 * T::CODES), n - 10];
+        let calls = firsts.map(|first| Decode { first: first as u64, count: 10, ..whole(&stream, n) });
+        let context = format!("{} long table, seed {seed}", T::NAME);
+        let results = device.decode::<T>(&calls, Form::List, rng.u32(1..4), &schedule(seed)).unwrap_or_else(|f| panic!("{context}: {f}"));
+        for (call, (outcome, values)) in calls.iter().zip(results) {
+            let mut expected = vec![T::from_f64(1.0); 10];
+            let (status, chunk, sound) = refusal(decompress_range(call.stream, call.first, &mut expected));
+            let outcome = outcome.expect("asked for");
+            assert_eq!((outcome.status, outcome.chunk), (status, chunk), "{context}, from {}", call.first);
             if sound.is_some() {
                 check_values(&expected, &values, &context);
             }
