@@ -19,7 +19,6 @@ struct DecodeShared {
   Spread table[16];
   u32 runs[32];                                 // by the flags of four bitmap bytes (+ 16: nothing was kept before): byte selector of a running index
   u64 sums[WAVES], totals[WAVES];
-  u32 bad[WAVES];                               // where sums has BAD_ENTRY: the first bad entry seen
   u32 counts[WAVES], counts2[WAVES], parts[WAVES];
 };
 
@@ -44,6 +43,20 @@ template <class Value> PFPL_FN ChunkRange chunks_touched(u64 first, u64 count) {
   if (count == 0) return {0, 0};
   const u64 from = first / Element<Value>::CODES;
   return {from, (u32)((first + count - 1) / Element<Value>::CODES - from + 1)};
+}
+
+// The lowest of the table's first `count` chunks that is bad or ends past `room` bytes; there is one.
+PFPL_FN u32 first_bad(u64 table, u64 count, u64 room, u32 lane) {
+  u64 sum = 0;
+  PFPL_ROLL for (u64 i = 0;; i += WAVE) {
+    const bool there = i + lane < count;
+    const u32 e = there ? load_word(table + 4 * (i + lane)) : EMPTY_CHUNK_BYTES;
+    const bool bad = bad_entry(e);
+    const u32 sums = warp_scan(bad ? 0 : e & ~RAW_FLAG);
+    const Mask past = ballot(bad || (there && sum + sums > room));
+    if (past || i + WAVE >= count) return (u32)i + (past ? lowest_bit(past) : 0);
+    sum += lane_value(sums, WAVE - 1);
+  }
 }
 
 // ---------------------------------------------------------------- coded bytes
@@ -190,34 +203,32 @@ template <class Value> PFPL_FN void decode(LaunchPointer launch, FieldPointer<De
     }
     index = chunk - f->first_chunk + f->first / E::CODES;
     u64 sum = 0;
-    u32 bad = NO_CHUNK;
+    bool bad = false;
     if (layout.status == OK) {
       const u64 table = f->stream + layout.table;
-      for (u64 base = at; base < index; base += THREADS) {
-        const u64 i = base + thread;
-        const u32 e = i < index ? load_word(table + 4 * i) : EMPTY_CHUNK_BYTES;
-        const Mask wrong = ballot(bad_entry(e));
-        if (wrong && bad == NO_CHUNK) bad = (u32)(base + wave * WAVE) + lowest_bit(wrong);
-        if (i < index) sum += e & ~RAW_FLAG;
+      for (u64 i = at + thread; i < index; i += THREADS) {
+        const u32 e = load_word(table + 4 * i);
+        bad |= bad_entry(e);
+        sum += e & ~RAW_FLAG;
       }
       entry = uniform(load_word(table + 4 * index));
     }
     at = index;
     sum = wave_sum(sum);
-    if (lane == 0) { s.sums[wave] = sum + (bad == NO_CHUNK ? 0 : BAD_ENTRY); s.bad[wave] = bad; }
+    bad = any(bad);
+    if (lane == 0) s.sums[wave] = sum + (bad ? BAD_ENTRY : 0);
   };
   bool ok = false; u32 length = 0;
   Coded coded;
   const auto request = [&] {                    // after a barrier: `offset` is the chunk's; its bytes are requested
-    u64 sum = sum_all(s.sums);
+    const u64 sum = sum_all(s.sums);
     length = entry & ~RAW_FLAG;
     ok = layout.status == OK;
-    if (sum >= BAD_ENTRY) {                     // also found by the block that decodes that chunk, if one does
-      ok = false;
-      PFPL_UNROLL for (u32 w = 0; w < WAVES; w++) if (s.bad[w] != NO_CHUNK) found = smaller(found, verdict(BAD_TABLE, s.bad[w]));
-      sum &= BAD_ENTRY - 1;
-    }
-    offset += sum;
+    const bool bad = sum >= BAD_ENTRY;          // found by the block that decodes that chunk, if one does
+    offset += sum & (BAD_ENTRY - 1);
+    if (ok && (bad || offset > layout.end) && index == f->first / E::CODES)
+      found = smaller(found, verdict(BAD_TABLE, first_bad(f->stream + layout.table, index, layout.end - layout.payload, lane)));
+    ok = ok && !bad;
     if (ok && (bad_entry(entry) || offset > layout.end || length > layout.end - offset)) { ok = false; found = smaller(found, verdict(BAD_TABLE, (u32)index)); }
     if (ok) coded = load_coded(f->stream + (offset & ~3ull), length + (offset & 3), layout.end - (offset & ~3ull), thread);
   };
