@@ -166,6 +166,8 @@ fn fails(executable: &Path, image: &str, object: &Path, test: &str) -> Option<St
 
 /// The sources of an image, changed twice: by its recipe and by the mutation.
 fn recipe_sources(recipe: &Recipe, m: &Mutation, root: &Path, scratch: &Path) -> Result<(), String> {
+    // nothing left of the mutation before
+    let _ = std::fs::remove_dir_all(scratch);
     for folder in ["kernels_shared", recipe.kernels] {
         let (from, to) = (root.join(folder), scratch.join(folder));
         if !m.file.starts_with(folder) {
