@@ -7,6 +7,8 @@
 //! No AMD hardware was at hand: the kernels are tested on an emulator, the calls below on a library that only logs. Compiling with
 //! `hiprtc` has not been run.
 
+#[cfg(feature = "hip-rs")]
+mod interop;
 mod object;
 mod rtc;
 

@@ -284,7 +284,7 @@ def check_architecture(arch, full):
         seen = check_refusals(gpu, flt, 1500 if full else 150)
         check_ranges(gpu, flt)
         check_wraps(gpu, flt)
-        seeds = range(60) if full else range(20 if arch == "gfx942" else 5)
+        seeds = range(60 if full else 20)
         check_schedules(gpu, flt, seeds)
         barriers = check_barriers(gpu, flt)
         lines.append(f"{name}: bytes, overflow, ranges, wraps, {len(seeds)} weak schedules; refusals by status {dict(sorted(seen.items()))}; barriers a chunk: encode {barriers[0]:.0f}, decode {barriers[1]:.0f}")
