@@ -18,4 +18,15 @@ with h5py.File(sys.argv[1]) as f:
     assert len(f) == 6 and all(f[name].shape == (40000,) and 1 < abs(f[name][...]).max() <= 10.001 for name in f)
 print('h5py reads the C checkpoint')" "$prefix/checkpoint.h5"
 
+# and a checkpoint of the example itself
+cargo build -q --manifest-path examples/checkpoint/Cargo.toml
+"${CARGO_TARGET_DIR:-examples/checkpoint/target}/debug/checkpoint" run --device cpu --fields 6 --side 64 --steps 10 --every 10 --folder "$prefix/checkpoints"
+HDF5_PLUGIN_PATH=$prefix/lib/hdf5/plugin /usr/bin/python3 -c "
+import h5py, sys
+with h5py.File(sys.argv[1]) as f:
+    assert f.attrs['step'] == 10 and len(f) == 6
+    assert [f[name].dtype.itemsize for name in sorted(f)] == [4, 4, 8, 4, 4, 8]
+    assert all(f[name].shape == (4096,) and 5 < abs(f[name][...]).max() <= 15.01 for name in f)
+print('h5py reads the checkpoint')" "$prefix/checkpoints/checkpoint-0000000010.h5"
+
 HDF5_PLUGIN_PATH=$prefix/lib/hdf5/plugin /usr/bin/python3 hdf5/tests/filter.py "${CARGO_TARGET_DIR:-target}/release/pfpl"
