@@ -28,6 +28,34 @@
 //! Blocks whose codes are small, or near each other, are done in 16-bit words. 64-bit codes that fit are coded in 32 bits (or 16); the
 //! others are differenced in natural order and their halves then go the same way, each to its 32 planes.
 
+/// The decoder's entry, the same for both types but for what it calls.
+macro_rules! decoder {
+    ($value:ty) => {
+        /// Decodes a chunk's first `values.len()` values; see [`Chunked::decode`](super::super::Chunked::decode).
+        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+        pub fn decode(coded: Coded<'_>, step: &Step<$value>, scratch: &mut Scratch, values: &mut [$value]) -> bool {
+            let Some(first) = restore(coded, &mut scratch.0) else { return false };
+            if first == 32 {
+                values.fill(0.0);
+                return true;
+            }
+            let pieces = &mut scratch.0.pieces;
+            let lanes = in_lanes(step);
+            if values.len() < 256 * BLOCKS {
+                let mut whole = [0.0; 256 * BLOCKS];
+                read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(&mut whole));
+                values.copy_from_slice(&whole[..values.len()]);
+            } else if coded.streamed && values.as_ptr().cast::<__m128i>().is_aligned() {
+                read::<[__m128i; 2]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
+                fence();
+            } else {
+                read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
+            }
+            true
+        }
+    };
+}
+
 pub mod f32;
 pub mod f64;
 mod lanes;

@@ -253,28 +253,7 @@ fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
     (64 - all.leading_zeros() as usize, made)
 }
 
-/// Decodes a chunk's first `values.len()` values; see [`Chunked::decode`](super::super::Chunked::decode).
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub fn decode(coded: Coded<'_>, step: &Step<f64>, scratch: &mut Scratch, values: &mut [f64]) -> bool {
-    let Some(first) = restore(coded, &mut scratch.0) else { return false };
-    if first == 32 {
-        values.fill(0.0);
-        return true;
-    }
-    let pieces = &mut scratch.0.pieces;
-    let lanes = in_lanes(step);
-    if values.len() < 256 * BLOCKS {
-        let mut whole = [0.0; 256 * BLOCKS];
-        read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(&mut whole));
-        values.copy_from_slice(&whole[..values.len()]);
-    } else if coded.streamed && values.as_ptr().cast::<__m128i>().is_aligned() {
-        read::<[__m128i; 2]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
-        fence();
-    } else {
-        read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
-    }
-    true
-}
+decoder!(f64);
 
 /// Steps 4 to 1 backwards, where the strips before `first` are 0.
 #[target_feature(enable = "avx2,lzcnt")]
