@@ -295,7 +295,11 @@ template <class Value> PFPL_FN void request(DecodeShared<Value>& s, u64 source, 
   } else {
     PFPL_ROLL for (u32 at = 0; tid * 16 + at < bytes; at += DECODE_THREADS * 16) {
       const u32 rest = room - tid * 16 - at;
-      copy_async<16>(to + at, from + at, rest < 16 ? rest : 16);
+      if (rest >= 16) copy_async(to + at, from + at);
+      else PFPL_ROLL for (u32 w = at; w < at + 16; w += 4) {
+        if (w - at + 4 <= rest) copy_async<4>(to + w, from + w);
+        else PFPL_ROLL for (u32 k = w; k < w + 4; k++) to[k] = k - at < rest ? from[k] : 0;
+      }
     }
   }
 }
