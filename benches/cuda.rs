@@ -8,6 +8,7 @@ mod corpus;
 #[allow(dead_code)]
 mod gpu;
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -143,8 +144,24 @@ impl Rotation {
     }
 }
 
+fn size(kib: usize) -> String {
+    if kib < 1024 { format!("{kib} KiB") } else { format!("{} MiB", kib / 1024) }
+}
+fn row_name(field: &str, kib: usize) -> String {
+    format!("{field}, {}", size(kib))
+}
+/// The command line's arguments choose rows by a part of their names; none means all.
+fn chosen(name: &str) -> bool {
+    let mut wanted = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).peekable();
+    wanted.peek().is_none() || wanted.any(|part| name.contains(part.as_str()))
+}
+
 /// Both directions of single calls, and a copy of as many bytes.
-fn row<T: Sample>(bench: &Bench, name: &str, source: &[T], kib: usize, bound: f64) {
+fn row<T: Sample>(bench: &Bench, name: &str, source: &Source<T>, kib: usize, bound: f64) {
+    let name = row_name(name, kib);
+    if !chosen(&name) {
+        return;
+    }
     let stream = &bench.stream;
     let n = kib * 1024 / T::TYPE.bytes();
     let mut rotation = Rotation::new(stream, source, n, Bound::new(bound).unwrap(), 3);
@@ -173,7 +190,7 @@ fn row<T: Sample>(bench: &Bench, name: &str, source: &[T], kib: usize, bound: f6
     });
     let rate = |time: f64| rotation.bytes as f64 / time / 1000.0;
     println!(
-        "| {name} | {kib} | {:.2} | {encode:.2} | {:.0} | {decode:.2} | {:.0} | {copy:.2} | {:.0} |",
+        "| {name} | {:.2} | {encode:.2} | {:.0} | {decode:.2} | {:.0} | {copy:.2} | {:.0} |",
         rotation.ratio(),
         rate(encode),
         rate(decode),
@@ -182,7 +199,11 @@ fn row<T: Sample>(bench: &Bench, name: &str, source: &[T], kib: usize, bound: f6
 }
 
 /// Both directions of one call for a list.
-fn list_row<T: Sample>(bench: &Bench, name: &str, source: &[T], fields: usize, kib: usize, bound: f64) {
+fn list_row<T: Sample>(bench: &Bench, name: &str, source: &Source<T>, fields: usize, kib: usize, bound: f64) {
+    let name = format!("{name}, {fields} of {}", size(kib));
+    if !chosen(&name) {
+        return;
+    }
     let stream = &bench.stream;
     let n = kib * 1024 / T::TYPE.bytes();
     let mut rotation = Rotation::new(stream, source, n, Bound::new(bound).unwrap(), fields);
@@ -225,12 +246,7 @@ fn list_row<T: Sample>(bench: &Bench, name: &str, source: &[T], fields: usize, k
     let rate = |time: f64| (fields * rotation.bytes) as f64 / time / 1000.0;
     for (kind, times) in ["", ", prepared"].into_iter().zip(figures.chunks(2)) {
         let [encode, decode] = [times[0], times[1]];
-        println!(
-            "| {name}{kind} | {fields} × {kib} | {:.2} | {encode:.1} | {:.0} | {decode:.1} | {:.0} | | |",
-            rotation.ratio(),
-            rate(encode),
-            rate(decode)
-        );
+        println!("| {name}{kind} | {:.2} | {encode:.1} | {:.0} | {decode:.1} | {:.0} | | |", rotation.ratio(), rate(encode), rate(decode));
     }
     println!("(host {host:.0} µs for one list as parameters)");
 }
@@ -250,7 +266,8 @@ fn streams<T: Sample>(bench: &Bench, source: &[T]) {
         }
         rotation.read_lengths(stream);
     }
-    for decoding in [false, true] {
+    // kernels that do nothing show how many the device can start
+    for work in ["encode", "decode", "empty kernels"] {
         let mut rates = Vec::new();
         let mut host = Vec::new();
         for used in [1, 8] {
@@ -263,15 +280,13 @@ fn streams<T: Sample>(bench: &Bench, source: &[T]) {
                     for call in 0..CALLS {
                         for i in 0..used {
                             let (handle, call) = (streams[i].cu_stream().cast(), call + repeat * CALLS);
-                            // SAFETY: as above
-                            unsafe {
-                                if decoding {
-                                    plans[i].decompress(handle, &rotations[i].decode(call))
-                                } else {
-                                    plans[i].compress(handle, &rotations[i].encode(call))
-                                }
+                            match work {
+                                // SAFETY: as above
+                                "encode" => unsafe { plans[i].compress(handle, &rotations[i].encode(call)) }.unwrap(),
+                                // SAFETY: as above
+                                "decode" => unsafe { plans[i].decompress(handle, &rotations[i].decode(call)) }.unwrap(),
+                                _ => bench.spin.launch(&streams[i], 64, 32, 0),
                             }
-                            .unwrap();
                         }
                     }
                     host.push(queueing.elapsed().as_secs_f64() * 1e6 / (CALLS * used) as f64);
@@ -282,9 +297,8 @@ fn streams<T: Sample>(bench: &Bench, source: &[T]) {
                 .collect();
             rates.push((CALLS * used * MIB) as f64 / median(times) / 1000.0);
         }
-        let direction = if decoding { "decode" } else { "encode" };
         println!(
-            "{direction} of 1 MiB calls: one stream {:.0} GB/s, eight {:.0} GB/s ({:.2} times); host {:.2} µs a call",
+            "{work}, 1 MiB a call: one stream {:.0} GB/s, eight {:.0} GB/s ({:.2} times); host {:.2} µs a call",
             rates[0],
             rates[1],
             rates[1] / rates[0],
@@ -293,6 +307,9 @@ fn streams<T: Sample>(bench: &Bench, source: &[T]) {
     }
     rotations.iter().zip(&streams).for_each(|(rotation, stream)| rotation.check::<T>(stream));
 }
+
+/// Values that the rows chosen may not need.
+type Source<T> = LazyCell<Vec<T>>;
 
 fn source<T: Sample>(mib: usize, value: impl Fn(usize, &mut Random) -> T + Sync) -> Vec<T> {
     let mut values = vec![T::zeroed(); mib * MIB / T::TYPE.bytes()];
@@ -305,8 +322,6 @@ fn source<T: Sample>(mib: usize, value: impl Fn(usize, &mut Random) -> T + Sync)
 
 fn main() {
     let Some(context) = context("benches/cuda") else { return };
-    let wanted: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
     let stream = context.new_stream().unwrap();
     let bench = Bench { spin: Spin::new(&context), stream: stream.clone(), context };
     println!("{}, driver {}", bench.context.name().unwrap(), driver_version());
@@ -336,39 +351,27 @@ fn main() {
     let empty = bench.measure(500, 10, |_| bench.spin.launch(&stream, 1, 32, 0));
     println!("empty kernel {empty:.2} µs\n");
 
-    println!("| field | KiB | ratio | encode µs | GB/s | decode µs | GB/s | copy µs | GB/s |\n|---|---|---|---|---|---|---|---|---|");
+    println!("| field | ratio | encode µs | GB/s | decode µs | GB/s | copy µs | GB/s |\n|---|---|---|---|---|---|---|---|");
     let sizes = [16, 1024, 8 << 10, 32 << 10, 128 << 10, 512 << 10];
-    let a = source::<f32>(512, |i, random| wave(i, 0.01, random));
-    for kib in sizes.into_iter().filter(|_| chosen("A 1e-4")) {
-        row(&bench, "A 1e-4", &a, kib, 1e-4);
-    }
-    if chosen("A 1e-6") {
-        row(&bench, "A 1e-6", &a, 512 << 10, 1e-6);
-    }
-    if chosen("lists") {
-        list_row(&bench, "lists A 1e-4", &a, 10_000, 16, 1e-4);
-        list_row(&bench, "lists A 1e-4", &a, 1000, 1024, 1e-4);
-    }
+    let a = Source::new(|| source::<f32>(512, |i, random| wave(i, 0.01, random)));
+    sizes.iter().for_each(|&kib| row(&bench, "A 1e-4", &a, kib, 1e-4));
+    row(&bench, "A 1e-6", &a, 512 << 10, 1e-6);
+    list_row(&bench, "lists A 1e-4", &a, 10_000, 16, 1e-4);
+    list_row(&bench, "lists A 1e-4", &a, 1000, 1024, 1e-4);
     if chosen("streams") {
         streams(&bench, &a);
     }
-    drop(a);
-    let b = source::<f32>(512, |i, random| wave(i, 0.0, random));
-    for (name, bound) in [("B 1e-4", 1e-4), ("B 1e-2", 1e-2)].into_iter().filter(|(name, _)| chosen(name)) {
+    let b = Source::new(|| source::<f32>(512, |i, random| wave(i, 0.0, random)));
+    for (name, bound) in [("B 1e-4", 1e-4), ("B 1e-2", 1e-2)] {
         sizes[1..].iter().for_each(|&kib| row(&bench, name, &b, kib, bound));
     }
-    drop(b);
-    if chosen("random bits") {
-        let random = source::<f32>(512, |_, random| f32::of_bits(random.word()));
-        [128 << 10, 512 << 10].iter().for_each(|&kib| row(&bench, "random bits", &random, kib, 1e-4));
+    let random = Source::new(|| source::<f32>(512, |_, random| f32::of_bits(random.word())));
+    sizes[4..].iter().for_each(|&kib| row(&bench, "random bits", &random, kib, 1e-4));
+    let a = Source::new(|| source::<f64>(512, |i, random| wave(i, 0.01, random)));
+    for (name, bound) in [("f64 A 1e-4", 1e-4), ("f64 A 1e-9", 1e-9), ("f64 A 1e-12", 1e-12)] {
+        row(&bench, name, &a, 128 << 10, bound);
     }
-    if chosen("f64") {
-        let a = source::<f64>(512, |i, random| wave(i, 0.01, random));
-        for (name, bound) in [("f64 A 1e-4", 1e-4), ("f64 A 1e-9", 1e-9), ("f64 A 1e-12", 1e-12)] {
-            row(&bench, name, &a, 128 << 10, bound);
-        }
-        row(&bench, "f64 A 1e-9", &a, 512 << 10, 1e-9);
-    }
+    row(&bench, "f64 A 1e-9", &a, 512 << 10, 1e-9);
 }
 
 fn driver_version() -> i32 {

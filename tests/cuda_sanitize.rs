@@ -110,7 +110,9 @@ fn small_calls_of<T: Sample>(context: &Arc<CudaContext>, plan: &mut Plan, stream
                 };
                 // SAFETY: as above
                 unsafe { plan.decompress(stream, &call) }.unwrap();
-                (outcome(&verdict).status(), decoded.read())
+                let status = outcome(&verdict).status();
+                // of a refused stream nothing need have been written, which initcheck would see
+                (status, if status == Some(Status::Ok) { decoded.read() } else { Vec::new() })
             };
             let (status, decoded) = check(&golden, 0, n);
             assert_eq!(status, Some(Status::Ok));
