@@ -115,3 +115,36 @@ fn the_longest_archive_of_fzgpumodules() {
     let field = values::<f32>(&std::fs::read(shared.join("fz_archives/sn7.f32")).unwrap());
     equals_archive(&field, 1e-2, &shared.join("fz_archives/sn7_1e-2.fzrze"));
 }
+
+/// Where an archive is not that of a coder with a single try: in the chunks in which a second try found a bin, and in no others.
+#[test]
+fn chunks_unlike_those_of_a_single_try() {
+    let (mut alike, mut unlike) = (0, 0);
+    for (name, bound) in
+        [("etopo120_rose_90x180.f32", 0.119), ("hswm_tracer2_3x2562.f32", 0.0203), ("coads_wind_nan_90x180.f32", 0.000_393)]
+    {
+        let (field, bound) = (values::<f32>(&std::fs::read(data().join(name)).unwrap()), Bound::new(bound).unwrap());
+        for chunk in field.chunks_exact(4096) {
+            let [both, single] = [true, false].map(|second| chunk.iter().map(|x| x.code(bound.get(), second)).collect::<Vec<_>>());
+            let archive = model::assemble::<f32>(4096, bound.get(), false, &[model::encode_chunk::<f32>(&single)]);
+            let stream = pfpl_host::compress(chunk, bound);
+            assert_eq!(stream == archive, both == single, "{name}");
+            if both == single {
+                alike += 1
+            } else {
+                unlike += 1
+            }
+            // what the other has kept raw ours decodes all the same
+            let mut restored = vec![0f32; 4096];
+            assert_eq!(pfpl_host::decompress(&archive, &mut restored), Ok(archive.len()));
+            assert!(
+                chunk
+                    .iter()
+                    .zip(&restored)
+                    .all(|(x, y)| x.to_bits() == y.to_bits() || model::within(f64::from(*x), f64::from(*y), bound.get()))
+            );
+        }
+    }
+    println!("{alike} chunks alike, {unlike} not");
+    assert!(alike > 0 && unlike > 0, "{alike} {unlike}");
+}
