@@ -13,6 +13,8 @@
 //   pfpl_decode_T_63        up to 63, or any number at Launch::list
 //   pfpl_decode_T_511       up to 511
 // Grid: min(chunks, SMs * blocks an SM), at least 1; any grid from 1 on is right.
+//
+// The image for compute capability 9.0 may be launched with programmatic stream serialization.
 #include "decode.h"
 #include "encode.h"
 
@@ -27,10 +29,12 @@ static_assert(SMALL_THREADS == 256 && SMALL_BLOCKS == 4 && sizeof(SmallShared<fl
 
 #define PFPL_ENCODE(NAME, VALUE, COUNT)                                                                                            \
   PFPL_KERNEL(NAME, ENCODE_THREADS, ENCODE_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER EncodeList<COUNT> list) {          \
+    await_predecessors();                                                                                                          \
     encode_chunks<VALUE, (COUNT > 1)>(launch, COUNT > 1 && launch.list ? (const EncodeField*)launch.list : list.field);            \
   }
 #define PFPL_ENCODE_SMALL(NAME, VALUE)                                                                                             \
   PFPL_KERNEL(NAME, SMALL_THREADS, SMALL_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER EncodeList<1> list) {                \
+    await_predecessors();                                                                                                          \
     encode_small<VALUE>(launch, list.field[0]);                                                                                    \
   }
 
@@ -49,6 +53,7 @@ static_assert(DECODE_THREADS == 128 && DECODE_BLOCKS == 6 && sizeof(DecodeShared
 
 #define PFPL_DECODE(NAME, VALUE, COUNT, FIELDS)                                                                                    \
   PFPL_KERNEL(NAME, DECODE_THREADS, DECODE_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER DecodeList<COUNT> list) {          \
+    await_predecessors();                                                                                                          \
     decode<VALUE>(launch, FIELDS);                                                                                                 \
   }
 #define PFPL_DECODE_1(NAME, VALUE) PFPL_DECODE(NAME, VALUE, 1, OneField{list.field[0]})

@@ -37,6 +37,14 @@ template <class T> PFPL_FN T& shared_memory() { extern __shared__ __align__(256)
 PFPL_FN u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 template <class T> PFPL_FN T* shared_at(u32 address) { return (T*)__cvta_shared_to_generic(address); }
 
+// The launch may have begun while the work before it in the stream still ran (programmatic dependent launch, compute capability 9.0):
+// waits until that is complete and its memory visible.  Every thread's first act, before any access to global memory.
+PFPL_FN void await_predecessors() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // ---------------------------------------------------------------- barriers
 PFPL_FN void barrier() { __syncthreads(); }
 PFPL_FN bool barrier_or(bool p) { return __syncthreads_or(p) != 0; }       // also: does p hold in any thread of the block
@@ -130,8 +138,8 @@ PFPL_FN u32 fetch_add_ordered(u32* p, u32 v) { u32 d; asm volatile("atom.acq_rel
 PFPL_FN u64 fetch_add_ordered(u64* p, u64 v) { u64 d; asm volatile("atom.acq_rel.gpu.global.add.u64 %0,[%1],%2;" : "=l"(d) : "l"(p), "l"(v) : "memory"); return d; }
 PFPL_FN void fence() { __threadfence(); }
 
-// Global memory that nothing writes during the launch.
-PFPL_FN u32 load_constant(const u32* p) { u32 v; asm volatile("ld.global.nc.u32 %0,[%1];" : "=r"(v) : "l"(p)); return v; }
+// Global memory that nothing writes after await_predecessors(); not through the non-coherent cache, whose contents may be older.
+PFPL_FN u32 load_constant(const u32* p) { return *p; }
 // Global memory at a 16-byte aligned address.
 PFPL_FN void store_words(Words4* p, Words4 v) { asm volatile("st.global.v4.u32 [%0],{%1,%2,%3,%4};" :: "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory"); }
 // Shared memory, not merged with an earlier load of the same address.

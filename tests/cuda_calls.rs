@@ -14,7 +14,15 @@ use pfpl::{Bound, ElementType};
 
 fn fake() -> Fake {
     let fake = Fake::take("cuda.c", "libcuda.so.1");
-    for (name, value) in [("fake_depth", 0), ("fake_fail_allocation", 0), ("fake_capturing", 0), ("fake_pools", 1), ("fake_major", 9)] {
+    let variables = [
+        ("fake_depth", 0),
+        ("fake_fail_allocation", 0),
+        ("fake_capturing", 0),
+        ("fake_pools", 1),
+        ("fake_major", 9),
+        ("fake_version", 12_020),
+    ];
+    for (name, value) in variables {
         fake.set::<c_int>(name, value);
     }
     refuse(&fake, c"none");
@@ -277,6 +285,31 @@ fn images() {
     assert_eq!(loaded, [""; 0]);
     // no context at all
     assert!(matches!(images(0).0, Err(Error::Unsupported { .. })));
+}
+
+/// Launches begin early where the image waits for what comes before, and the driver captures such launches.
+#[test]
+fn early_launches() {
+    let fake = fake();
+    for (version, refused, context, expected) in [
+        (12_020, c"none", 0x1_1000, "launch pfpl_"),
+        (12_030, c"none", 0x1_2000, "launch early pfpl_"),
+        (13_000, c"90", 0x1_3000, "launch pfpl_"),
+    ] {
+        fake.set::<c_int>("fake_version", version);
+        refuse(&fake, refused);
+        let mut plan = plan_in(context, Capacity::of::<f32>(4096)).unwrap();
+        fake.log();
+        // SAFETY: the fake driver reads no device memory
+        unsafe {
+            plan.compress(STREAM, &encode(ElementType::F32, 0, 4096)).unwrap();
+            plan.decompress(STREAM, &decode(ElementType::F32, 0, 4096)).unwrap();
+        }
+        let launches: Vec<_> = fake.log().into_iter().filter(|line| line.starts_with("launch")).collect();
+        assert!(launches.len() == 2 && launches.iter().all(|line| line.starts_with(expected)), "{launches:?}");
+        assert!(launches.iter().all(|line| line.ends_with("stream 0x77")) && launches[0].contains(" 1x1x1 of "), "{launches:?}");
+        assert_eq!([16, 20, 24, 28].map(|at| launched(&fake, at)), [1, 1, 1, 1]);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -116,9 +116,9 @@ impl Graph {
 
     /// Kinds of its nodes.
     fn nodes(&self) -> Vec<sys::CUgraphNodeType> {
-        let mut count = 64;
-        let mut nodes = [null_mut(); 64];
-        // SAFETY: there is room for 64 nodes
+        let mut count = 100;
+        let mut nodes = [null_mut(); 100];
+        // SAFETY: there is room for 100 nodes
         unsafe { sys::cuGraphGetNodes(self.graph, nodes.as_mut_ptr(), &raw mut count) }.result().unwrap();
         nodes[..count]
             .iter()
@@ -315,6 +315,95 @@ fn streams_and_threads() {
     let last_start = times.iter().map(|time| time.0).fold(f32::MIN, f32::max);
     let first_end = times.iter().map(|time| time.1).fold(f32::MAX, f32::min);
     assert!(last_start < first_end, "the streams did not overlap: {times:?}");
+}
+
+/// A kernel of the caller's: `to[i] = from[i] * 0.75 + 0.125`.
+const STEP: &CStr = c"
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry step(.param .u64 from, .param .u64 to, .param .u64 n) {
+  .reg .u32 %r<3>;
+  .reg .u64 %d<5>;
+  .reg .f32 %f;
+  .reg .pred %p;
+  mov.u32 %r0, %ctaid.x;
+  mov.u32 %r1, %ntid.x;
+  mov.u32 %r2, %tid.x;
+  mad.lo.u32 %r0, %r0, %r1, %r2;
+  cvt.u64.u32 %d0, %r0;
+  ld.param.u64 %d1, [n];
+  setp.ge.u64 %p, %d0, %d1;
+  @%p ret;
+  ld.param.u64 %d1, [from];
+  ld.param.u64 %d2, [to];
+  shl.b64 %d0, %d0, 2;
+  add.u64 %d1, %d1, %d0;
+  add.u64 %d2, %d2, %d0;
+  ld.global.f32 %f, [%d1];
+  mul.rn.f32 %f, %f, 0f3F400000;
+  add.rn.f32 %f, %f, 0f3E000000;
+  st.global.f32 [%d2], %f;
+  ret;
+}
+";
+
+/// Each call reads what the work just before it wrote, and writes what that still read: nothing may begin too early, in streams and in graphs.
+#[test]
+fn chains_of_calls() {
+    const CALLS: usize = 25;
+    let Some((context, _turn)) = turn("cuda_order::chains_of_calls") else { return };
+    let cuda_stream = context.new_stream().unwrap();
+    let handle = cuda_stream.cu_stream();
+    // SAFETY: valid PTX; the module is never unloaded
+    let step =
+        unsafe { result::module::get_function(result::module::load_data(STEP.as_ptr().cast()).unwrap(), c"step".to_owned()) }.unwrap();
+    for (kind, n) in [("noisy", 1000), ("noisy", 70 * 4096 + 5), ("mixed chunks", 3000 * 4096)] {
+        let (mut values, bound) = field::<f32>(kind, n, 3);
+        // what can be squared away in so many steps
+        values.iter_mut().for_each(|value| *value = if value.is_finite() { value.clamp(-1e6, 1e6) } else { 0.0 });
+        let room = max_stream_bytes::<f32>(n as u64);
+        let bytes: &[u8] = bytemuck::cast_slice(&values);
+        let field = Buffer::with(&cuda_stream, bytes, 0);
+        let restored = Buffer::with(&cuda_stream, bytes, 0);
+        let written = Buffer::new(&cuda_stream, room as usize, 0);
+        let outcomes = Buffer::new(&cuda_stream, 32 * CALLS, 0);
+        let mut plan = plan(&cuda_stream, Capacity::of::<f32>(n as u64));
+        let mut chain = |calls: usize| {
+            for call in 0..calls {
+                let (mut from, mut to, mut count) = (restored.address(), field.address(), n as u64);
+                let mut params = [(&raw mut from).cast(), (&raw mut to).cast(), (&raw mut count).cast::<c_void>()];
+                let outcome = outcomes.address() + 32 * call as u64;
+                let (element, count) = (pfpl::ElementType::F32, n as u64);
+                let (stream, field) = (written.address(), field.address());
+                let encode = Encode { element, field, n: count, bound, stream, capacity: room, outcome };
+                let outcome = outcome + 16;
+                let decode = Decode { element, stream, bytes: room, n: count, field: restored.address(), first: 0, count, outcome };
+                // SAFETY: the buffers are alive until read
+                unsafe {
+                    result::launch_kernel(step, (n.div_ceil(256) as u32, 1, 1), (256, 1, 1), 0, handle, &mut params).unwrap();
+                    plan.compress(handle.cast(), &encode).unwrap();
+                    plan.decompress(handle.cast(), &decode).unwrap();
+                }
+            }
+        };
+        chain(CALLS);
+        let graph = Graph::capture(&cuda_stream, || chain(CALLS));
+        assert_eq!(graph.nodes(), [KERNEL; 3 * CALLS]);
+        graph.launch(&cuda_stream);
+        graph.launch(&cuda_stream);
+        let mut length = 0;
+        for _ in 0..3 * CALLS {
+            values.iter_mut().for_each(|value| *value = *value * 0.75 + 0.125);
+            let stream = compress(&values, bound);
+            decompress(&stream, &mut values).unwrap();
+            length = stream.len() as u64;
+        }
+        assert!(restored.read(&cuda_stream) == bytemuck::cast_slice::<f32, u8>(&values));
+        let outcomes: Vec<Outcome> = bytemuck::pod_collect_to_vec(&outcomes.read(&cuda_stream));
+        assert!(outcomes.iter().all(|outcome| outcome.status == 0));
+        assert_eq!(outcomes[2 * CALLS - 1].stream_bytes, length);
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 // The CUDA kernels, for the executor.
 #include "pfpl.cu"
 
+LANES_EARLY
+
 #define BOTH(TYPE, COUNT)                                       \
   LANES_EXPORT(pfpl_encode_##TYPE##_##COUNT, pfpl_encode_##TYPE##_##COUNT) \
   LANES_EXPORT(pfpl_decode_##TYPE##_##COUNT, pfpl_decode_##TYPE##_##COUNT)

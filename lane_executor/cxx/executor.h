@@ -22,6 +22,7 @@ uint64_t lanes_update(void* p, uint32_t bytes, uint32_t op, uint64_t value, uint
 void lanes_fence(uint32_t order);
 void lanes_copy(void* shared, const void* global, uint32_t bytes, uint32_t given);   // asynchronous; given..bytes become zero
 void lanes_copy_wait();                          // until this lane's copies are complete
+void lanes_await();                              // before it, no access to global memory: what a launch that may begin early must wait for
 void lanes_pause();                              // another lane may run
 void lanes_fail(const char* what, uint64_t value);        // a fault
 }
@@ -44,6 +45,8 @@ template <class... A> void call(void (*kernel)(A...), const unsigned char* argum
 // Makes `kernel` known to the executor under `name`.
 #define LANES_EXPORT(name, ...) \
   extern "C" __attribute__((visibility("default"), no_sanitize("thread"))) void lanes_kernel_##name(const unsigned char* arguments) { lanes::call(__VA_ARGS__, arguments); }
+// Launches of these kernels may begin early: each lane calls lanes_await() before it accesses global memory.
+#define LANES_EARLY extern "C" __attribute__((visibility("default"))) const unsigned lanes_early = 1;
 // Tells how many lanes a block of `kernel` has.
 #define LANES_THREADS(kernel, count) \
   extern "C" { extern __attribute__((visibility("default"))) const unsigned lanes_threads_##kernel; const unsigned lanes_threads_##kernel = count; }

@@ -22,6 +22,7 @@ struct alignas(16) Words4 { u32 x, y, z, w; };
 PFPL_FN u32 thread_index() { return lanes_thread(); }
 PFPL_FN u32 block_index() { return lanes_block(); }
 PFPL_FN u32 grid_blocks() { return lanes_blocks(); }
+PFPL_FN void await_predecessors() { lanes_await(); }
 template <class T> PFPL_FN T& shared_memory() { return *(T*)lanes_shared(nullptr, sizeof(T)); }
 PFPL_FN u32 shared_address(const void* p) { return (u32)((const u8*)p - (const u8*)lanes_shared(nullptr, 0)); }
 template <class T> PFPL_FN T* shared_at(u32 address) { return (T*)((u8*)lanes_shared(nullptr, 0) + address); }

@@ -17,6 +17,7 @@ struct Hooks {                                   // the same fields in src/hooks
   void (*fence)(uint32_t);
   void (*copy)(void*, const void*, uint32_t, uint32_t, const void*);
   void (*copy_wait)(const void*);
+  void (*await)();
   void (*pause)();
   void (*fail)(const char*, uint64_t, const void*);
 } hooks;
@@ -43,6 +44,7 @@ uint64_t lanes_update(void* p, uint32_t bytes, uint32_t op, uint64_t value, uint
 void lanes_fence(uint32_t order) { hooks.fence(order); }
 void lanes_copy(void* shared, const void* global, uint32_t bytes, uint32_t given) { hooks.copy(shared, global, bytes, given, PC); }
 void lanes_copy_wait() { hooks.copy_wait(PC); }
+void lanes_await() { hooks.await(); }
 void lanes_pause() { hooks.pause(); }
 void lanes_fail(const char* what, uint64_t value) { hooks.fail(what, value, PC); }
 

@@ -20,12 +20,13 @@ pub(crate) struct Hooks {
     fence: extern "C" fn(u32),
     copy: extern "C" fn(Pointer, Pointer, u32, u32, Pointer),
     copy_wait: extern "C" fn(Pointer),
+    await_predecessors: extern "C" fn(),
     pause: extern "C" fn(),
     fail: extern "C" fn(*const c_char, u64, Pointer),
 }
 
 pub(crate) static HOOKS: Hooks =
-    Hooks { access, index, shared, barrier, collective, load, store, update, fence, copy, copy_wait, pause, fail };
+    Hooks { access, index, shared, barrier, collective, load, store, update, fence, copy, copy_wait, await_predecessors, pause, fail };
 
 thread_local! {
     static CURRENT: Cell<*mut State> = const { Cell::new(null_mut()) };
@@ -141,6 +142,10 @@ extern "C" fn copy_wait(pc: Pointer) {
     if let Some(wrong) = state().copy_wait() {
         fault(wrong, pc);
     }
+}
+
+extern "C" fn await_predecessors() {
+    state().me().awaits = false;
 }
 
 extern "C" fn pause() {

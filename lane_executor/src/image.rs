@@ -15,6 +15,8 @@ pub struct Image {
     /// Its addresses.
     pub(crate) extent: Range<usize>,
     width: u32,
+    /// Its launches may begin early.
+    pub(crate) early: bool,
 }
 
 impl Image {
@@ -36,7 +38,9 @@ impl Image {
             extent(range.as_mut_ptr());
             width()
         };
-        Ok(Image { library, path: path.to_owned(), extent: range[0]..range[1], width })
+        // SAFETY: cxx/executor.h defines it with this type
+        let early = unsafe { library.get::<*const u32>("lanes_early") }.is_ok();
+        Ok(Image { library, path: path.to_owned(), extent: range[0]..range[1], width, early })
     }
 
     /// Loads the image `name` that the build script compiled, or the file that the variable `LANES_IMAGE_<name>` names instead.

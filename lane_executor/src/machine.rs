@@ -74,6 +74,8 @@ pub(crate) struct Lane {
     fenced: Option<Rc<Knowledge>>,
     copies: Vec<Copy>,
     last_load: (usize, u64),
+    /// Has yet to wait for the work before its launch.
+    pub awaits: bool,
 }
 
 pub(crate) struct Block {
@@ -100,6 +102,7 @@ pub(crate) struct State {
     pub width: u32,
     pub grid: u32,
     pub threads: u32,
+    pub early: bool,
     pub dynamic_shared: usize,
     pub schedule: Schedule,
     pub rng: fastrand::Rng,
@@ -145,7 +148,7 @@ impl Block {
         }
     }
 
-    pub(crate) fn begin(&mut self, id: u32, threads: u32, width: u32, garbage: u128) {
+    pub(crate) fn begin(&mut self, id: u32, threads: u32, width: u32, early: bool, garbage: u128) {
         let warps = threads.div_ceil(width) as usize;
         self.id = id;
         (self.time, self.block_time) = (1, 1);
@@ -169,6 +172,7 @@ impl Block {
             fenced: None,
             copies: Vec::new(),
             last_load: (0, 0),
+            awaits: early,
         });
     }
 
@@ -286,6 +290,7 @@ impl State {
             width: launch.image.width(),
             grid: launch.grid,
             threads: launch.threads,
+            early: launch.image.early,
             dynamic_shared: launch.shared_bytes,
             schedule: schedule.clone(),
             rng: fastrand::Rng::with_seed(schedule.seed),
@@ -402,6 +407,9 @@ impl State {
     }
 
     fn touch_global(&mut self, at: usize, bytes: usize, mode: Mode) -> Option<String> {
+        if self.me().awaits {
+            return Some("before the wait for the work before the launch".to_owned());
+        }
         let now = self.now();
         let Block { lanes, known, warps_known, .. } = &self.blocks[self.slot];
         let (lane, warp) = (&lanes[self.lane].known, &warps_known[self.lane / self.width as usize]);

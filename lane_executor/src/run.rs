@@ -162,8 +162,8 @@ impl Machine {
         while state.blocks.len() <= slot {
             state.blocks.push(BLOCKS_KEPT.with_borrow_mut(Vec::pop).unwrap_or_else(Block::new));
         }
-        let (threads, width, garbage) = (state.threads, state.width, state.rng.u128(..));
-        state.blocks[slot].begin(id, threads, width, garbage);
+        let (threads, width, early, garbage) = (state.threads, state.width, state.early, state.rng.u128(..));
+        state.blocks[slot].begin(id, threads, width, early, garbage);
         let fibers = (0..threads as usize).map(|lane| {
             let stack =
                 STACKS.with_borrow_mut(Vec::pop).unwrap_or_else(|| DefaultStack::new(STACK_BYTES).expect("memory for a lane's stack"));

@@ -28,6 +28,11 @@ impl Image {
         }
     }
 
+    /// Its kernels begin by waiting for the stream's work before them (`griddepcontrol.wait`, which only 9.0 and later have).
+    pub fn awaits(self) -> bool {
+        self == Self::Sm90
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Sm90 => "sm90",

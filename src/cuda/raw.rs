@@ -32,10 +32,38 @@ mod attribute {
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
 const DYNAMIC_SHARED_BYTES: i32 = 8;
 
+/// Drivers from this version on capture early launches into graphs.
+const EARLY_LAUNCHES: c_int = 12_030;
+
+/// `CUlaunchConfig`
+#[repr(C)]
+struct LaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared_bytes: c_uint,
+    stream: Stream,
+    attributes: *const LaunchAttribute,
+    attribute_count: c_uint,
+}
+
+/// `CUlaunchAttribute`: its number, and a union of 64 bytes, 8-byte aligned.
+#[repr(C)]
+struct LaunchAttribute {
+    id: c_uint,
+    value: [u64; 8],
+}
+
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`: the launch may begin before the kernel before it has ended.
+static EARLY: LaunchAttribute = LaunchAttribute { id: 6, value: [1, 0, 0, 0, 0, 0, 0, 0] };
+
+/// `cuLaunchKernelEx`
+type LaunchKernelEx = unsafe extern "C" fn(*const LaunchConfig, *mut c_void, *mut *mut c_void, *mut *mut c_void) -> u32;
+
 driver_table! {
     /// The CUDA driver.
     Cuda;
     init: "cuInit"(flags: c_uint);
+    version: "cuDriverGetVersion"(version: *mut c_int);
     error_string: "cuGetErrorString"(code: u32, text: *mut *const c_char);
     current: "cuCtxGetCurrent"(context: *mut *mut c_void);
     push: "cuCtxPushCurrent_v2"(context: *mut c_void);
@@ -160,11 +188,25 @@ impl Cuda {
         }
     }
 
+    /// The launch with attributes; drivers before 11.8 have none.
+    fn launch_kernel_ex(&self) -> Option<LaunchKernelEx> {
+        static LAUNCH: OnceLock<Option<LaunchKernelEx>> = OnceLock::new();
+        // SAFETY: the driver's function of this name has this type
+        *LAUNCH.get_or_init(|| unsafe { self.library.get::<LaunchKernelEx>("cuLaunchKernelEx") }.ok().map(|launch| *launch))
+    }
+
+    fn launches_early(&self) -> bool {
+        let mut version = 0;
+        // SAFETY: writes the number
+        unsafe { self.version(&raw mut version) }.is_ok() && version >= EARLY_LAUNCHES && self.launch_kernel_ex().is_some()
+    }
+
     fn load_image(&self, image: Image, multiprocessors: i32, pools: bool) -> Result<Kernels, Error> {
         let mut module = null_mut();
         // SAFETY: the image ends in a zero byte, as PTX must
         unsafe { self.load_module(&raw mut module, image.bytes().as_ptr().cast()) }?;
-        let kernels = Kernels::load(pools, image::ENCODERS, image::DECODERS, |name, entry| {
+        let early = image.awaits() && self.launches_early();
+        let kernels = Kernels::load(pools, early, image::ENCODERS, image::DECODERS, |name, entry| {
             let symbol = CString::new(name).expect("names have no zero byte");
             let (mut function, mut blocks) = (null_mut(), 0);
             // SAFETY: the module is loaded
@@ -238,6 +280,21 @@ impl Driver for Cuda {
         // the driver reads all that the kernel takes
         assert!(fields.len() >= kernel.entry.fields);
         let mut params = [(&raw const *launch).cast_mut().cast::<c_void>(), fields.as_ptr().cast_mut().cast()];
+        if let Some(launch) = self.launch_kernel_ex().filter(|_| kernel.early) {
+            let config = LaunchConfig {
+                grid: [blocks, 1, 1],
+                block: [threads, 1, 1],
+                shared_bytes,
+                stream,
+                attributes: &raw const EARLY,
+                attribute_count: 1,
+            };
+            // SAFETY: as below; the kernel waits for the stream's work before it reads or writes memory
+            return match unsafe { launch(&raw const config, function, params.as_mut_ptr(), null_mut()) } {
+                0 => Ok(()),
+                code => Err(Error::Driver { call: "cuLaunchKernelEx", code, message: self.message(code) }),
+            };
+        }
         // SAFETY: the kernel takes a Launch and its number of fields, which the driver copies during the call
         unsafe { self.launch_kernel(function, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, params.as_mut_ptr(), null_mut()) }
     }

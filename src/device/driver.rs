@@ -33,6 +33,8 @@ pub struct Kernel {
     pub entry: EntryPoint,
     /// Blocks that the device runs at once: the largest useful grid.
     pub resident: u32,
+    /// It waits itself for the stream's work before it, so its launch may begin earlier.
+    pub early: bool,
 }
 
 /// All kernels of a context, loaded once and kept as long as the process.
@@ -47,9 +49,11 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Fills the table: `load` gives the function of this name and how many of its blocks the device runs at once.
+    /// Fills the table: `load` gives the function of this name and how many of its blocks the device runs at once; `early` is as in
+    /// [`Kernel`].
     pub fn load(
         pools: bool,
+        early: bool,
         encoders: &[EntryPoint],
         decoders: &[EntryPoint],
         mut load: impl FnMut(&str, &EntryPoint) -> Result<(u64, u32), Error>,
@@ -62,7 +66,7 @@ impl Kernels {
                     return Err(Error::Unsupported { reason: format!("the device has no room for a block of {name}") });
                 }
                 let chunks = if entry.chunks == u32::MAX { u32::MAX } else { entry.chunks.min(resident) };
-                Ok(Kernel { function, entry: EntryPoint { chunks, ..*entry }, resident })
+                Ok(Kernel { function, entry: EntryPoint { chunks, ..*entry }, resident, early })
             };
             entries.iter().map(kernel).collect::<Result<Vec<_>, _>>()
         };

@@ -197,7 +197,7 @@ impl Hip {
         let mut module = null_mut();
         // SAFETY: a code object
         unsafe { self.load_module(&raw mut module, object.as_ptr().cast()) }?;
-        let kernels = Kernels::load(pools, ENTRY_POINTS, ENTRY_POINTS, |name, entry| {
+        let kernels = Kernels::load(pools, false, ENTRY_POINTS, ENTRY_POINTS, |name, entry| {
             let symbol = CString::new(name).expect("names have no zero byte");
             let (mut function, mut blocks) = (null_mut(), 0);
             // SAFETY: the module is loaded

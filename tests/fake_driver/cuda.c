@@ -18,7 +18,7 @@ static void note(const char *format, ...) {
 // what tests set and read
 void *fake_stack[8];          // contexts pushed; the last is current
 int fake_depth;
-int fake_fail_allocation, fake_capturing, fake_pools = 1, fake_major = 9, fake_minor = 0;
+int fake_fail_allocation, fake_capturing, fake_pools = 1, fake_major = 9, fake_minor = 0, fake_version = 12020;
 const char *fake_refused_image;  // loading an image that begins so fails
 unsigned char fake_launch[40], fake_fields[511 * 64];  // parameters of the last launch
 const char *fake_log(void) { return log_text; }
@@ -27,6 +27,7 @@ void fake_clear(void) { log_text[log_length = 0] = 0; }
 typedef unsigned u32;
 typedef uint64_t u64;
 
+u32 cuDriverGetVersion(int *version) { *version = fake_version; return 0; }
 u32 cuInit(u32 flags) { return flags; }
 u32 cuGetErrorString(u32 code, const char **text) { *text = code == 2 ? "out of memory" : "fake"; return 0; }
 u32 cuCtxGetCurrent(void **context) { *context = fake_depth ? fake_stack[fake_depth - 1] : NULL; return 0; }
@@ -77,9 +78,18 @@ u32 cuMemcpyHtoDAsync_v2(u64 address, const void *bytes, size_t count, void *str
 }
 u32 cuStreamSynchronize(void *stream) { note("wait stream %p\n", stream); return 0; }
 u32 cuStreamIsCapturing(void *stream, int *status) { *status = fake_capturing; return 0; }
-u32 cuLaunchKernel(const char *function, u32 x, u32 y, u32 z, u32 block_x, u32 block_y, u32 block_z, u32 shared, void *stream, void **params, void **extra) {
-  note("launch %s %ux%ux%u of %ux%ux%u shared %u stream %p\n", function, x, y, z, block_x, block_y, block_z, shared, stream);
+static u32 launch(const char *how, const char *function, const u32 *grid, const u32 *block, u32 shared, void *stream, void **params, void **extra) {
+  note("%s %s %ux%ux%u of %ux%ux%u shared %u stream %p\n", how, function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, stream);
   memcpy(fake_launch, params[0], 32);
   memcpy(fake_fields, params[1], 64 * (strstr(function, "small") ? 1 : atoi(strrchr(function, '_') + 1)));  // as much as the kernel takes
   return extra != NULL;
+}
+u32 cuLaunchKernel(const char *function, u32 x, u32 y, u32 z, u32 block_x, u32 block_y, u32 block_z, u32 shared, void *stream, void **params, void **extra) {
+  return launch("launch", function, (u32[]){x, y, z}, (u32[]){block_x, block_y, block_z}, shared, stream, params, extra);
+}
+struct attribute { u32 id; u64 value[8]; };
+struct config { u32 grid[3], block[3], shared; void *stream; struct attribute *attributes; u32 count; };
+u32 cuLaunchKernelEx(const struct config *config, const char *function, void **params, void **extra) {
+  if (config->count != 1 || config->attributes->id != 6 || (int)config->attributes->value[0] != 1) return 1;
+  return launch("launch early", function, config->grid, config->block, config->shared, config->stream, params, extra);
 }

@@ -25,7 +25,8 @@ const SOURCES: [&str; 8] = [
     "kernels_cuda/pfpl.cu",
 ];
 /// Calls, and what each becomes: `$` stands for the arguments.
-const CALLS: [(&str, &str); 9] = [
+const CALLS: [(&str, &str); 10] = [
+    ("await_predecessors", "((void)0)"),
     ("barrier", "((void)0)"),
     ("warp_barrier", "((void)0)"),
     ("barrier_or", "($)"),
