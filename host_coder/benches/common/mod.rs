@@ -140,7 +140,7 @@ pub fn groups<T: Value>(
             group.measurement_time(Duration::from_millis(if field.bytes < LARGE { 500 } else { 1500 }));
             group.throughput(Throughput::Bytes(field.bytes as u64));
             group.bench_function("memcpy", |bencher| {
-                let mut copy = vec![T::zeroed(); field.values().len()];
+                let mut copy = vec![T::of_bits(1); field.values().len()];
                 bencher.iter(|| black_box(&mut copy).copy_from_slice(black_box(field.values())));
             });
             for coder in Coder::all() {
