@@ -74,6 +74,38 @@ pub struct Coded<'a> {
     pub streamed: bool,
 }
 
+// Hints for what is in memory: each chunk has its bytes brought near while the one before is coded, some with each block.
+#[cfg(target_arch = "x86_64")]
+mod ask {
+    use super::Coded;
+    use crate::header::{CHUNK_BYTES, RAW};
+
+    /// Asks for one of `PARTS` even parts of the bytes after `coded`, as many as these: the next chunk, most likely.
+    #[inline(always)]
+    pub fn for_next<const PARTS: usize>(coded: &Coded<'_>, part: usize) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let next = coded.stream.as_ptr().wrapping_add(coded.at + coded.length);
+        let lines = coded.length.div_ceil(64 * PARTS);
+        for line in lines * part..lines * (part + 1) {
+            // SAFETY: a hint; what the address is does not matter.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(64 * line).cast()) };
+        }
+    }
+
+    /// Asks for one of `PARTS` even parts of what a chunk is likely to take of `out`, to write it. `entry` is the last chunk's; few bytes
+    /// are not worth the requests.
+    #[inline(always)]
+    pub fn to_write<const PARTS: usize>(out: &[u8], entry: u32, part: usize) {
+        let length = (entry & !RAW) as usize;
+        let lines = if length < CHUNK_BYTES / 4 { 0 } else { length.div_ceil(64 * PARTS) };
+        for line in lines * part..lines * (part + 1) {
+            let place = out.as_ptr().wrapping_add(64 * line);
+            // SAFETY: a hint; what the address is does not matter.
+            unsafe { std::arch::asm!("prefetchw [{}]", in(reg) place, options(readonly, nostack, preserves_flags)) };
+        }
+    }
+}
+
 /// What a thread codes with. Threads keep theirs between calls.
 pub struct Worker {
     coder: Coder,

@@ -43,13 +43,13 @@ macro_rules! decoder {
             let lanes = in_lanes(step);
             if values.len() < 256 * BLOCKS {
                 let mut whole = [0.0; 256 * BLOCKS];
-                read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(&mut whole));
+                read::<[u8; 32]>(coded, first, pieces, &lanes, bytemuck::cast_slice_mut(&mut whole));
                 values.copy_from_slice(&whole[..values.len()]);
             } else if coded.streamed && values.as_ptr().cast::<__m128i>().is_aligned() {
-                read::<[__m128i; 2]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
+                read::<[__m128i; 2]>(coded, first, pieces, &lanes, bytemuck::cast_slice_mut(values));
                 fence();
             } else {
-                read::<[u8; 32]>(first, pieces, &lanes, bytemuck::cast_slice_mut(values));
+                read::<[u8; 32]>(coded, first, pieces, &lanes, bytemuck::cast_slice_mut(values));
             }
             true
         }
@@ -69,7 +69,7 @@ use lanes::V;
 
 use std::arch::x86_64::*;
 
-use super::{Coded, Step};
+use super::{Coded, Step, ask};
 use crate::header::CHUNK_BYTES;
 
 /// This processor has every feature that the functions here enable.
@@ -110,6 +110,8 @@ struct Habits {
     raw: bool,
     /// The last block's codes did not fit 16 bits.
     long: bool,
+    /// The last chunk's table entry.
+    entry: u32,
 }
 
 impl Habits {

@@ -59,6 +59,8 @@ struct Guess {
     wide: bool,
     /// Most pairs of vectors need the second try.
     misses: bool,
+    /// The last chunk's table entry.
+    entry: u32,
 }
 
 /// Bytes between the values that are coded and those asked for.
@@ -82,7 +84,7 @@ macro_rules! coder {
             use super::planes::{self, Octets};
             use super::vector::*;
             use super::*;
-            use crate::chunk::{Coded, Step};
+            use crate::chunk::{Coded, Step, ask};
             use crate::header::CHUNK_BYTES;
 
             const WIDTH: usize = <$code>::BITS as usize;
@@ -241,8 +243,9 @@ macro_rules! coder {
                 let mut nearest = Nearest::new(s, HALF);
                 let integer = $words::set1((MAGIC + HALF).to_bits() as _);
                 let mut misses = 0_u32;
-                for (pair, (values, codes)) in values.as_chunks::<2>().0.iter().zip(codes.as_chunks_mut::<2>().0).enumerate() {
-                    let [a, b] = nearest.bits(values.each_ref());
+                for (pair, (pair_values, codes)) in values.as_chunks::<2>().0.iter().zip(codes.as_chunks_mut::<2>().0).enumerate() {
+                    ask_ahead(values, pair);
+                    let [a, b] = nearest.bits(pair_values.each_ref());
                     store(&mut codes[0], zigzag($words::sub(a, integer)));
                     store(&mut codes[1], zigzag($words::sub(b, integer)));
                     misses |= u32::from(!nearest.hold()) << pair;
@@ -287,8 +290,9 @@ macro_rules! coder {
             #[target_feature(enable = "avx512f,avx512dq")]
             fn quantize(values: &Values, s: Steps, codes: &mut [Line; VECTORS]) -> u32 {
                 let mut misses = 0;
-                for (values, codes) in values.as_chunks::<2>().0.iter().zip(codes.as_chunks_mut::<2>().0) {
-                    let ((a, nearest_a, _), (b, nearest_b, _)) = (codes_of_any(&values[0], s), codes_of_any(&values[1], s));
+                for (pair, (pair_values, codes)) in values.as_chunks::<2>().0.iter().zip(codes.as_chunks_mut::<2>().0).enumerate() {
+                    ask_ahead(values, pair);
+                    let ((a, nearest_a, _), (b, nearest_b, _)) = (codes_of_any(&pair_values[0], s), codes_of_any(&pair_values[1], s));
                     store(&mut codes[0], a);
                     store(&mut codes[1], b);
                     misses += u32::from(nearest_a & nearest_b != !0);
@@ -303,7 +307,9 @@ macro_rules! coder {
                 let m = $words::set1(NEGABINARY as _);
                 let mut used = _mm512_setzero_si512();
                 for (i, codes) in codes.iter_mut().enumerate() {
-                    ask_ahead(values, i);
+                    if i % 2 == 0 {
+                        ask_ahead(values, VECTORS / 2 + i / 2);
+                    }
                     let code = load(codes);
                     let d = $words::sub(code, $words::align::<{ LANES as i32 - 1 }>(code, before));
                     let n = _mm512_xor_si512($words::add(d, m), m);
@@ -356,6 +362,9 @@ macro_rules! coder {
 
             /// A block being coded.
             struct Encoder<'a> {
+                /// Where coded bytes will go, and the last chunk's table entry.
+                out: &'a [u8],
+                last_entry: u32,
                 step: &'a Step<$value>,
                 s: Steps,
                 /// The code before.
@@ -365,6 +374,11 @@ macro_rules! coder {
             }
 
             impl Encoder<'_> {
+                #[inline(always)]
+                fn ask_to_write(&self, part: usize) {
+                    ask::to_write::<{ 2 * BLOCKS }>(self.out, self.last_entry, part);
+                }
+
                 /// Makes the lines of a block in halves of codes, where it can be. Gives the bits that its differences use, and the number
                 /// of planes made; the others are stale.
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,lzcnt,popcnt")]
@@ -398,6 +412,7 @@ macro_rules! coder {
                         })*
                         _ => unreachable!("a half has no more"),
                     };
+                    self.ask_to_write(2 * block + 1);
                     let used = $code::from(used) | seam;
                     let bits = WIDTH - used.leading_zeros() as usize;
                     while made < bits {
@@ -423,6 +438,7 @@ macro_rules! coder {
                     let codes: &[[$code; LANES]; VECTORS] = bytemuck::cast_ref(self.words);
                     let [.., last] = codes[VECTORS - 1];
                     let used = difference(self.words, $words::set1(self.last as _), values);
+                    self.ask_to_write(2 * block + 1);
                     self.last = last;
                     guess.wide = used >> (WIDTH / 2) != 0;
                     let nibbles = (WIDTH - used.leading_zeros() as usize).div_ceil(4);
@@ -451,9 +467,10 @@ macro_rules! coder {
                 };
                 let Scratch { buffers, words, guess, .. } = scratch;
                 let words = words.0.first_chunk_mut().expect("room for a block");
-                let mut encoder = Encoder { step, s: steps(step), last: 0, words, buffers };
+                let mut encoder = Encoder { out, last_entry: guess.entry, step, s: steps(step), last: 0, words, buffers };
                 let (mut used, mut made) = (0, [0; BLOCKS]);
                 for (block, values) in values.as_chunks::<BLOCK>().0.iter().enumerate() {
+                    encoder.ask_to_write(2 * block);
                     let values: &Values = values.as_chunks::<LANES>().0.first_chunk().expect("a block");
                     let bits;
                     (bits, made[block]) = encoder.block(values, guess, block);
@@ -462,10 +479,11 @@ macro_rules! coder {
                 let first = used.leading_zeros() as usize;
                 for (block, &made) in made.iter().enumerate() {
                     for plane in first..WIDTH - made {
-                        encoder.buffers.set_zero(plane * BLOCKS + block);
+                        buffers.set_zero(plane * BLOCKS + block);
                     }
                 }
-                encoder.buffers.eliminate_zeros(first * BLOCKS, out)
+                guess.entry = buffers.eliminate_zeros(first * BLOCKS, out);
+                guess.entry
             }
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,lzcnt,popcnt")]
@@ -473,7 +491,7 @@ macro_rules! coder {
                 let Scratch { buffers, words, .. } = scratch;
                 let Some(restored) = buffers.restore_zeros(coded, BLOCKS, (WIDTH - DIGITS) * BLOCKS) else { return false };
                 let words = words.0.first_chunk_mut().expect("room for a block");
-                let mut decoder = Decoder { restored, s: steps(step), words, streamed: false };
+                let mut decoder = Decoder { coded, restored, s: steps(step), words, streamed: false };
                 match values.first_chunk_mut() {
                     Some(values) => {
                         decoder.streamed = coded.streamed && values.as_ptr().cast::<__m128i>().is_aligned();
@@ -493,6 +511,7 @@ macro_rules! coder {
 
             /// A chunk being decoded.
             struct Decoder<'a> {
+                coded: Coded<'a>,
                 restored: Restored<'a>,
                 s: Steps,
                 words: &'a mut [Line; VECTORS],
@@ -515,6 +534,7 @@ macro_rules! coder {
                 fn blocks<const N: usize, const H: usize>(&mut self, values: &mut [$value; CODES]) {
                     let mut last = 0;
                     for (block, values) in values.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
+                        ask::for_next::<BLOCKS>(&self.coded, block);
                         let values = values.as_chunks_mut::<LANES>().0.first_chunk_mut().expect("a block");
                         if self.restored.upper >> block & 1 == 1 {
                             last = self.block::<N>(block, last);

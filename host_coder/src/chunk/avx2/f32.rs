@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::lanes::*;
 use super::planes::*;
 use super::quantize::*;
-use super::{Buffers, Coded, Pieces, Scratch, Step, eliminate, restore};
+use super::{Buffers, Coded, Pieces, Scratch, Step, ask, eliminate, restore};
 
 const BLOCKS: usize = 16;
 /// 2R - 2: the largest code of a bin.
@@ -180,13 +180,14 @@ pub fn encode(values: &[f32], step: &Step<f32>, scratch: &mut Scratch, out: &mut
         &padded
     };
     let buffers = &mut *scratch.0;
-    let (planes, made) = fill_planes(values, &in_lanes(step), buffers);
-    eliminate::<32>(buffers, &made, planes, out)
+    let (planes, made) = fill_planes(values, &in_lanes(step), buffers, out);
+    buffers.habits.entry = eliminate::<32>(buffers, &made, planes, out);
+    buffers.habits.entry
 }
 
 /// Steps 1 to 4 of the format; gives the number of planes in use, and how many were made of each block.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, [u32; 16]) {
+fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers, out: &[u8]) -> (usize, [u32; 16]) {
     let Buffers { pieces, habits, .. } = buffers;
     let zero = _mm256_setzero_si256();
     let (mut short_codes, mut short_words) = ([zero; 16], [zero; 16]);
@@ -194,6 +195,7 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
     let mut made = [0; 16];
     let (mut before, mut all) = (0u32, 0);
     for (block, values) in values.chunks_exact(256).enumerate() {
+        ask::to_write::<{ 2 * BLOCKS }>(out, habits.entry, 2 * block);
         let mut short = !habits.long && before <= SHORT && quantize_short(values, lanes, &mut short_codes);
         let mut last = u32::from(bytemuck::cast_slice::<V, u16>(&short_codes)[255]);
         let mut missed = false;
@@ -216,6 +218,7 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
             }
         }
         habits.missed = habits.missed << 1 | u16::from(missed);
+        ask::to_write::<{ 2 * BLOCKS }>(out, habits.entry, 2 * block + 1);
         let or;
         (made[block], or) = if short {
             let or = short_columns::<32>(&short_codes, before, &mut short_words);
@@ -234,13 +237,14 @@ decoder!(f32);
 
 /// Steps 4 to 1 backwards, where the planes before `first` are 0.
 #[target_feature(enable = "avx2,lzcnt")]
-fn read<P: Place>(first: usize, pieces: &mut Pieces, lanes: &Lanes, places: &mut [P]) {
+fn read<P: Place>(coded: Coded<'_>, first: usize, pieces: &mut Pieces, lanes: &Lanes, places: &mut [P]) {
     pieces.clear::<32>(planes_read(32 - first), first);
     let bytes = &pieces.bytes;
     let zero = _mm256_setzero_si256();
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
     let mut before = zero;
     for ((block, rows), planes) in places.as_chunks_mut().0.iter_mut().enumerate().zip(pieces.planes_in_use::<32>(first)) {
+        ask::for_next::<BLOCKS>(&coded, block);
         let planes = 32 - planes.leading_zeros() as usize;
         if read_codes::<32, 31>(bytes, block, planes, &mut before, &mut codes) {
             dequantize_short(&codes.short, lanes, rows);

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::lanes::*;
 use super::planes::*;
 use super::quantize::*;
-use super::{Buffers, Coded, Pieces, Scratch, Step, eliminate, restore};
+use super::{Buffers, Coded, Pieces, Scratch, Step, ask, eliminate, restore};
 
 const BLOCKS: usize = 8;
 /// Differences of codes up to this have at most 32 negabinary digits.
@@ -183,13 +183,14 @@ pub fn encode(values: &[f64], step: &Step<f64>, scratch: &mut Scratch, out: &mut
         &padded
     };
     let buffers = &mut *scratch.0;
-    let (planes, made) = fill_planes(values, &in_lanes(step), buffers);
-    eliminate::<64>(buffers, &made, planes, out)
+    let (planes, made) = fill_planes(values, &in_lanes(step), buffers, out);
+    buffers.habits.entry = eliminate::<64>(buffers, &made, planes, out);
+    buffers.habits.entry
 }
 
 /// Steps 1 to 4 of the format; gives the number of planes in use, and how many were made of each block.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, [u32; 16]) {
+fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers, out: &[u8]) -> (usize, [u32; 16]) {
     let Buffers { pieces, habits, .. } = buffers;
     let zero = _mm256_setzero_si256();
     let (mut short_codes, mut short_words) = ([zero; 16], [zero; 16]);
@@ -198,6 +199,7 @@ fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
     let mut made = [0; 16];
     let (mut before, mut all) = (0u64, 0);
     for (block, values) in values.chunks_exact(256).enumerate() {
+        ask::to_write::<{ 2 * BLOCKS }>(out, habits.entry, 2 * block);
         let mut short = !habits.long && before <= SHORT.into() && quantize_short(values, lanes, &mut short_codes);
         let mut last = u64::from(bytemuck::cast_slice::<V, u16>(&short_codes)[255]);
         let mut missed = false;
@@ -239,6 +241,7 @@ fn fill_planes(values: &[f64], lanes: &Lanes, buffers: &mut Buffers) -> (usize, 
             }
         }
         habits.missed = habits.missed << 1 | u16::from(missed);
+        ask::to_write::<{ 2 * BLOCKS }>(out, habits.entry, 2 * block + 1);
         let or;
         (made[block], or) = if short {
             let or = short_columns::<64>(&short_codes, before as u32, &mut short_words);
@@ -257,7 +260,7 @@ decoder!(f64);
 
 /// Steps 4 to 1 backwards, where the strips before `first` are 0.
 #[target_feature(enable = "avx2,lzcnt")]
-fn read<P: Place>(first: usize, pieces: &mut Pieces, lanes: &Lanes, places: &mut [P]) {
+fn read<P: Place>(coded: Coded<'_>, first: usize, pieces: &mut Pieces, lanes: &Lanes, places: &mut [P]) {
     let mut cleared = planes_read((64 - 2 * first).min(32));
     pieces.clear::<64>(cleared, first);
     let in_use = pieces.planes_in_use::<64>(first);
@@ -265,6 +268,7 @@ fn read<P: Place>(first: usize, pieces: &mut Pieces, lanes: &Lanes, places: &mut
     let mut codes = BlockCodes { long: [zero; 32], short: [zero; 16] };
     let mut before = 0u64;
     for (block, rows) in places.as_chunks_mut::<2>().0.as_chunks_mut().0.iter_mut().enumerate() {
+        ask::for_next::<BLOCKS>(&coded, block);
         let [high, low] = [block, BLOCKS + block].map(|i| 32 - in_use[i].leading_zeros() as usize);
         if high == 0 && before <= LIMIT.into() {
             let mut low_before = _mm256_set1_epi32(before as i32);
