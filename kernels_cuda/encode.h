@@ -42,13 +42,15 @@ template <u32 T> PFPL_FN void end_of_epoch(const Launch& l, u32 tag, u32 tid) {
 // ---------------------------------------------------------------- fields
 template <class Value> PFPL_FN u64 payload_offset(const EncodeField& f) { return table_offset(f.wide != 0) + 4 * chunks_of<Value>(f.n); }
 
-// The field that chunk c is of, from field `from` on: the last whose first_chunk is not above c.
-PFPL_FN u32 find_field(const EncodeField* fields, u32 count, u32 from, u32 c) {
-  u32 step = 1;
-  for (; from + step < count && fields[from + step].first_chunk <= c; step *= 2) from += step;
+// The field that chunk c is of: the last whose first_chunk is not above c.  Looked for where it is if all are equally long.
+PFPL_FN u32 find_field(const EncodeField* fields, const Launch& l, u32 c) {
+  u32 at = (u32)((float)c * ((float)l.fields / (float)l.chunks)), step = 1;
+  if (at >= l.fields) at = l.fields - 1;
+  for (; fields[at].first_chunk > c; step *= 2) at = at > step ? at - step : 0;
+  for (step = 1; at + step < l.fields && fields[at + step].first_chunk <= c; step *= 2) at += step;
   for (step /= 2; step; step /= 2)
-    if (from + step < count && fields[from + step].first_chunk <= c) from += step;
-  return from;
+    if (at + step < l.fields && fields[at + step].first_chunk <= c) at += step;
+  return at;
 }
 
 // Header, padding and outcome of a field with `payload` coded bytes; one thread.
@@ -589,7 +591,7 @@ template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launc
   barrier();
   Block b{s.ticket, 0, s.tag, 0, {NONE, 0, 0}, {NONE, 0, 0}, {0, 0, 0}};
   if (b.chunk < launch.chunks) {
-    if (LIST) b.field = find_field(fields, launch.fields, 0, b.chunk);
+    if (LIST) b.field = find_field(fields, launch, b.chunk);
     load_chunk<Value, T>(s.units, fields[LIST ? b.field : 0], b.chunk - fields[LIST ? b.field : 0].first_chunk, tid);
   }
   while (b.chunk < launch.chunks) {
@@ -608,7 +610,7 @@ template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launc
     }
     if ((tid & 31) == 0) s.bits[tid >> 5] = bits;
     if (tid == 0) {
-      if (LIST && next < launch.chunks) s.field = find_field(fields, launch.fields, b.field, next);
+      if (LIST && next < launch.chunks) s.field = find_field(fields, launch, next);
       s.ticket = next;
     }
     Look<T> look;                               // at the sizes before the older waiting chunk; the transpose hides the loads
