@@ -83,12 +83,12 @@ mod ask {
     /// Asks for one of `PARTS` even parts of the bytes after `coded`, as many as these: the next chunk, most likely.
     #[inline(always)]
     pub fn for_next<const PARTS: usize>(coded: &Coded<'_>, part: usize) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         let next = coded.stream.as_ptr().wrapping_add(coded.at + coded.length);
         let lines = coded.length.div_ceil(64 * PARTS);
         for line in lines * part..lines * (part + 1) {
             // SAFETY: a hint; what the address is does not matter.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(64 * line).cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(64 * line).cast()) };
         }
     }
 

@@ -142,13 +142,13 @@ pub struct Codec {
     pub isa: Isa,
     /// The wide header even where the narrow one would do: false.
     pub wide: bool,
-    /// Bytes of decoded values from which on they are taken for more than caches hold, and written past them: 32 MiB.
+    /// Bytes of decoded values from which on they are taken for more than caches hold, and written past them: 16 MiB.
     pub streamed: usize,
 }
 
 impl Default for Codec {
     fn default() -> Self {
-        Self { isa: Isa::best(), wide: false, streamed: 32 << 20 }
+        Self { isa: Isa::best(), wide: false, streamed: 16 << 20 }
     }
 }
 

@@ -278,11 +278,16 @@ macro_rules! coder {
                 let q = v::round::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(v::mul(x, s.inv));
                 let error = v::sub(x, v::mul(q, s.eb2));
                 let nearest = holds(q, error);
-                // one with the sign of x - q * eb2, which is not zero where the bin misses
-                let side = v::from_bits(_mm512_ternarylogic_epi64::<0xea>(v::bits(error), sign, one));
-                let beside = v::add(q, side);
-                let bins = nearest | holds(beside, v::sub(x, v::mul(beside, s.eb2)));
-                let bin = zigzag(v::to_int(v::blend(nearest, beside, q)));
+                let (mut q, mut bins) = (q, nearest);
+                // where no bin is that could hold, which is the rule where values are raw, no neighbour is looked at
+                if v::cmp::<_CMP_LE_OQ>(v::abs(q), radius) & !nearest != 0 {
+                    // one with the sign of x - q * eb2, which is not zero where the bin misses
+                    let side = v::from_bits(_mm512_ternarylogic_epi64::<0xea>(v::bits(error), sign, one));
+                    let beside = v::add(q, side);
+                    bins |= holds(beside, v::sub(x, v::mul(beside, s.eb2)));
+                    q = v::blend(nearest, beside, q);
+                }
+                let bin = zigzag(v::to_int(q));
                 (v::blend_bits(bins, v::bits(x), bin), nearest, bins)
             }
 
