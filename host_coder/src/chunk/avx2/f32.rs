@@ -122,6 +122,10 @@ fn upto(codes: V, limit: u32) -> Eight {
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 fn quantize_any<const RAW: bool>(values: &[f32], lanes: &Lanes, before: u32, codes: &mut Codes) -> Met {
     let mut span = Span::of(before);
+    if RAW {
+        // not looked at in this variant: blocks with raw values are rarely short
+        span.add(_mm256_set1_epi32(-1));
+    }
     let row = |i: usize| eight(&values[8 * i..]);
     // a bit for each pair
     let (mut missed, mut again) = (0u32, 0u32);
@@ -138,7 +142,6 @@ fn quantize_any<const RAW: bool>(values: &[f32], lanes: &Lanes, before: u32, cod
             for k in 0..2 {
                 let at = 2 * i + k;
                 codes[at] = _mm256_castps_si256(_mm256_blendv_ps(row(at), _mm256_castsi256_ps(pair[k]), holds[k]));
-                span.add(codes[at]);
             }
         } else {
             held = _mm256_and_ps(near[0], near[1]);
