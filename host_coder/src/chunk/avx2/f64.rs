@@ -119,7 +119,10 @@ fn quantize(x: __m256d, lanes: &Lanes) -> (V, bool) {
 fn quantize_any(values: &[f64], lanes: &Lanes, codes: &mut WideCodes) -> (u64, bool) {
     let mut or = _mm256_setzero_si256();
     let mut missed = false;
-    for (code, four) in codes.iter_mut().zip(values.chunks_exact(4)) {
+    for (i, (code, four)) in codes.iter_mut().zip(values.chunks_exact(4)).enumerate() {
+        if i % 2 == 0 {
+            prefetch::<1>(four.as_ptr());
+        }
         let held;
         (*code, held) = quantize(load(bytemuck::cast_slice(four)), lanes);
         or = _mm256_or_si256(or, *code);
