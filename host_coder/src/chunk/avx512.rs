@@ -64,7 +64,7 @@ struct Guess {
 }
 
 /// Bytes between the values that are coded and those asked for.
-const AHEAD: usize = 2048;
+const AHEAD: usize = 4096;
 
 /// Values of a block.
 const BLOCK: usize = 512;
