@@ -1,5 +1,5 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
 
 use super::{Codec, Estimate, Observer, threads};
 use crate::chunk::{SLACK, Step, Worker};
@@ -53,7 +53,7 @@ impl Codec {
     ) -> usize {
         let tables = table.chunks_mut(4 * threads::BATCH).map(Some).chain(std::iter::repeat_with(|| None));
         let batches = Mutex::new(threads::batches(field).zip(tables).enumerate());
-        let turn = Turn(AtomicUsize::new(0));
+        let turn = Turn::default();
         let rest = Mutex::new((payload, 0));
         threads::run(threads, || {
             Worker::with(self.isa, |worker| {
@@ -105,15 +105,36 @@ impl Codec {
 }
 
 /// The batch whose place is the next to be known.
-struct Turn(AtomicUsize);
+#[derive(Default)]
+struct Turn {
+    batch: AtomicUsize,
+    sleepers: Mutex<usize>,
+    passed: Condvar,
+}
 
 impl Turn {
+    /// Spins for as long as a batch may take, and sleeps then: whoever is waited for may not have a core of its own.
     fn wait_for(&self, batch: usize) {
-        threads::spin_until(|| self.0.load(Ordering::Acquire) >= batch);
+        let come = || self.batch.load(Ordering::Acquire) >= batch;
+        for _ in 0..1000 {
+            if come() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let mut sleepers = self.sleepers.lock().expect("no thread panics");
+        *sleepers += 1;
+        while !come() {
+            sleepers = self.passed.wait(sleepers).expect("no thread panics");
+        }
+        *sleepers -= 1;
     }
 
     fn pass_to(&self, batch: usize) {
-        self.0.fetch_max(batch, Ordering::Release);
+        self.batch.fetch_max(batch, Ordering::Release);
+        if *self.sleepers.lock().expect("no thread panics") > 0 {
+            self.passed.notify_all();
+        }
     }
 }
 

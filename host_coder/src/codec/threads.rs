@@ -34,16 +34,3 @@ pub(super) fn run(threads: usize, work: impl Fn() + Sync) {
     let _ = threads;
     work();
 }
-
-/// Waits for what another running thread is about to do.
-pub(super) fn spin_until(done: impl Fn() -> bool) {
-    for _ in 0..1000 {
-        if done() {
-            return;
-        }
-        std::hint::spin_loop();
-    }
-    while !done() {
-        std::thread::yield_now();
-    }
-}
