@@ -62,29 +62,42 @@ struct Place {
   u64 stream_bytes;
 };
 
-template <class Value> struct DecodeShared {
+template <class Value, u32 T = DECODE_THREADS> struct DecodeShared {
   alignas(128) u32 selector[16];                // nibble -> byte permute that spreads bytes out to where the nibble has ones
   u32 running[16];                              // nibble -> byte permute of a running value: byte 0 is the value before
-  u8 coded[2][CODED_STRIDE];
+  u8 coded[T == DECODE_THREADS ? 2 : 1][CODED_STRIDE];
   Words2 flags[CHUNK_BYTES / 32];               // level 1: 32 flags, rotated left by 2; nonzero bytes before them, in the run's warp
   Words2 level2[64];                            // 32 flags; kept bytes before them
-  u64 totals[DECODE_WARPS];                     // sums of differences
-  u32 counts[DECODE_WARPS], live[DECODE_WARPS]; // nonzero bytes of a warp's runs; which of its lanes have any
+  u64 totals[T / 32];                           // sums of differences
+  u32 counts[T / 32], live[T / 32];             // nonzero bytes of a warp's runs; which of its lanes have any
   u32 kept, planes;                             // kept bytes of level 2 begin here; planes that can hold a one, or 0: levels 4 to 2 do not add up
   u64 verdict;                                  // of this block's chunks of the field so far
   Job job[2];
   Place place;
 };
 
+template <class Value> constexpr u32 PLANE_FLAGS = CHUNK_BYTES / 32 / Element<Value>::WIDTH;       // flag words of a plane
+
 // Places in the coded bytes are shared addresses.
 PFPL_FN u32 word_at(u32 at) {                   // the 4 bytes at `at`
   const u32* w = shared_at<const u32>(at & ~3u);
   return funnel_right(w[0], w[1], at * 8);
 }
+template <class Value, u32 T> PFPL_FN void fill_tables(DecodeShared<Value, T>& s, u32 tid) {
+  if (tid >= 16) return;
+  u32 selector = 0, running = 0, k = 0;
+  for (u32 j = 0; j < 4; j++) {
+    const bool one = tid >> j & 1;
+    selector |= (one ? k : 4) << 4 * j;
+    k += one;
+    running |= k << 4 * j;
+  }
+  s.selector[tid] = selector; s.running[tid] = running;
+}
 // Entry flags / 4 of a table of 16 words, 64-byte aligned.
 PFPL_FN u32 entry_of(const u32* table, u32 flags) { return *shared_at<const u32>(shared_address(table) | (flags & 0x3c)); }
 // Four bytes of a level: the flags are bits 2 to 5; `at`: where the value before them is.
-template <class Value> PFPL_FN u32 running_bytes(const DecodeShared<Value>& s, u32 flags, u32 at) {
+template <class Value, u32 T> PFPL_FN u32 running_bytes(const DecodeShared<Value, T>& s, u32 flags, u32 at) {
   const u32* w = shared_at<const u32>(at & ~3u);
   return permute(w[0], w[1], entry_of(s.running, flags) + (at & 3) * 0x1111u);
 }
@@ -253,23 +266,33 @@ PFPL_FN void write_outcome(u64 outcome, u64 stream_bytes, u64 verdict) {
   o->stream_bytes = status == OK || status >= BAD_TABLE ? stream_bytes : 0;
   o->status = status; o->chunk = chunk;
 }
+// Of a field of which nothing is wanted the header is judged all the same.
+template <class Value> PFPL_FN void judge_header(const DecodeField& field) {
+  if (!field.outcome) return;
+  const Layout l = read_header<Value>((const u32*)field.stream, field.bytes, field.n);
+  write_outcome(field.outcome, l.end, verdict_of(l.status, NO_CHUNK));
+}
 PFPL_FN FieldState* state_of(const Launch& launch, const Job& job) { return (FieldState*)(launch.state + CONTROL_BYTES) + job.field; }
 template <class Fields> PFPL_FN u32 chunks_of_field(const Launch& launch, const Fields& fields, u32 f) {
   return (Fields::SINGLE || f + 1 == launch.fields ? launch.chunks : fields.first_chunk(f + 1)) - fields.first_chunk(f);
 }
-// One thread: what is wrong with the chunk; and at the block's last one of the field the arrival of its chunks.  The block that completes
-// a field writes its outcome, in conclude(), which takes what judge() gave.
-template <class Value, class Fields> PFPL_FN u64 judge(DecodeShared<Value>& s, const Launch& launch, const Fields& fields, const Job& job, bool nothing) {
-  u64 verdict = worse(job.verdict, s.verdict);
-  if (nothing && job.form != NOTHING) verdict = worse(verdict, verdict_of(CORRUPT_CHUNK, job.chunk));
-  s.verdict = job.closing ? 0 : verdict;
+// One thread, at the block's last chunk of the field: the arrival of its chunks.  The block that completes a field writes its outcome, in
+// conclude(), which takes what this gave.
+template <class Fields> PFPL_FN u64 post(const Launch& launch, const Fields& fields, const Job& job, u64 verdict) {
   const u64 outcome = fields[job.field].outcome;
-  if (!job.closing || !outcome) return 0;
+  if (!outcome) return 0;
   if (job.closing == chunks_of_field(launch, fields, job.field)) { write_outcome(outcome, job.stream_bytes, verdict); return 0; }
   FieldState* f = state_of(launch, job);
   if (!verdict) return fetch_add(&f->arrived, (u64)job.closing) + job.closing;
   fetch_max(&f->verdict, verdict);
   return fetch_add_ordered(&f->arrived, VERDICT_POSTED + job.closing) + VERDICT_POSTED + job.closing;
+}
+// One thread: what is wrong with the chunk, and the same.
+template <class Value, class Fields> PFPL_FN u64 judge(DecodeShared<Value>& s, const Launch& launch, const Fields& fields, const Job& job, bool nothing) {
+  u64 verdict = worse(job.verdict, s.verdict);
+  if (nothing && job.form != NOTHING) verdict = worse(verdict, verdict_of(CORRUPT_CHUNK, job.chunk));
+  s.verdict = job.closing ? 0 : verdict;
+  return job.closing ? post(launch, fields, job, verdict) : 0;
 }
 template <class Fields> PFPL_FN void conclude(const Launch& launch, const Fields& fields, const Job& job, u64 arrived) {
   if ((u32)arrived != chunks_of_field(launch, fields, job.field)) return;
@@ -282,33 +305,30 @@ template <class Fields> PFPL_FN void conclude(const Launch& launch, const Fields
 
 // ---------------------------------------------------------------- coded bytes
 // Starts the copy of a chunk's coded bytes into a buffer: whole units of 16 bytes, but nothing past the archive.
-template <class Value> PFPL_FN void request(DecodeShared<Value>& s, u64 source, u32 form, u32 length, u32 left, u32 buffer, u32 tid) {
+template <class Value, u32 T> PFPL_FN void request(DecodeShared<Value, T>& s, u64 source, u32 form, u32 length, u32 left, u32 buffer, u32 tid) {
   const u32 begin = (u32)source & 15, bytes = begin + length, units = (bytes + 15) / 16, room = begin + left;
   const u8* from = (const u8*)(source - begin);
   if (form == NOTHING) return;
   u8* const to = shared_at<u8>(opaque(shared_address(s.coded[buffer]) + tid * 16));      // both addresses once, not for every copy
   from = (const u8*)opaque((u64)(from + tid * 16));
-  if (room >= units * 16) {
-    constexpr u32 ROUND = DECODE_THREADS * 16;
-    PFPL_UNROLL for (u32 k = 0; k < 4; k++) if (tid + k * DECODE_THREADS < units) copy_async(to + k * ROUND, from + k * ROUND);
-    if (units > 4 * DECODE_THREADS) { PFPL_UNROLL for (u32 k = 4; k < 9; k++) if (tid + k * DECODE_THREADS < units) copy_async(to + k * ROUND, from + k * ROUND); }
-  } else {
-    PFPL_ROLL for (u32 at = 0; tid * 16 + at < bytes; at += DECODE_THREADS * 16) {
-      const u32 rest = room - tid * 16 - at;
-      if (rest >= 16) copy_async(to + at, from + at);
-      else PFPL_ROLL for (u32 w = at; w < at + 16; w += 4) {
-        if (w - at + 4 <= rest) copy_async<4>(to + w, from + w);
-        else PFPL_ROLL for (u32 k = w; k < w + 4; k++) to[k] = k - at < rest ? from[k] : 0;
-      }
+  constexpr u32 ROUND = T * 16, ROUNDS = CHUNK_BYTES / ROUND + 1, FIRST = ROUNDS < 4 ? ROUNDS : 4;
+  const u32 whole = units - (room < units * 16);
+  PFPL_UNROLL for (u32 k = 0; k < FIRST; k++) if (tid + k * T < whole) copy_async(to + k * ROUND, from + k * ROUND);
+  if (whole > FIRST * T) { PFPL_UNROLL for (u32 k = FIRST; k < ROUNDS; k++) if (tid + k * T < whole) copy_async(to + k * ROUND, from + k * ROUND); }
+  if (whole < units && tid == whole % T) {      // a last unit that is cut short
+    const u32 at = whole / T * ROUND, rest = room % 16;
+    PFPL_ROLL for (u32 w = 0; w < 16; w += 4) {
+      if (w + 4 <= rest) copy_async<4>(to + at + w, from + at + w);
+      else PFPL_ROLL for (u32 k = w; k < w + 4; k++) to[at + k] = k < rest ? from[at + k] : 0;
     }
   }
 }
 
 // Levels 4, 3 and 2 of a chunk's bitmap -> s.level2, s.kept, s.planes.  One warp.  Do they add up?
-template <class Value> PFPL_FN bool upper_levels(DecodeShared<Value>& s, const Job& job, u32 coded, u32 lane) {
-  const u32 begin = coded + ((u32)job.source & 15), end = begin + job.length;
+template <class Value, u32 T> PFPL_FN bool upper_levels(DecodeShared<Value, T>& s, u32 form, u32 begin, u32 length, u32 lane) {
+  const u32 end = begin + length;
   if ((word_at(end - 2) & 0xffff) != CHUNK_BYTES) return false;
-  if (job.form == ZEROS) { if (lane == 0) s.planes = 1; return true; }
+  if (form == ZEROS) { if (lane == 0) s.planes = 1; return true; }
   u32 at = end - 6;                             // kept bytes of the level at hand end here
   const u32 level4 = word_at(at), n4 = popcount(level4);
   if (n4 > at - begin) return false;
@@ -334,34 +354,45 @@ template <class Value> PFPL_FN bool upper_levels(DecodeShared<Value>& s, const J
   if (lane == 0) { s.kept = at - n2; s.planes = Element<Value>::WIDTH >> (half ? 0 : quarter ? 1 : 2); }
   return true;
 }
-template <class Value> PFPL_FN void levels(DecodeShared<Value>& s, const Job& job, u32 coded, u32 lane) {
-  if (job.form != CODED && job.form != ZEROS) return;
-  const bool sound = upper_levels(s, job, coded, lane);
+template <class Value, u32 T> PFPL_FN void levels(DecodeShared<Value, T>& s, u32 form, u32 begin, u32 length, u32 lane) {
+  if (form != CODED && form != ZEROS) return;
+  const bool sound = upper_levels(s, form, begin, length, lane);
   if (lane == 0 && !sound) s.planes = 0;
 }
 
-// Level 1 of the last 128 * NB bitmap bytes, those of the planes that can hold a one, NB bytes a thread -> s.flags, s.counts, s.live.
-template <u32 NB, class Value> PFPL_FN void level1(DecodeShared<Value>& s, u32 tid) {
-  constexpr u32 NF = NB / 4, START = CHUNK_BYTES / 8 - DECODE_THREADS * NB;
-  const u32 bit = START + tid * NB, shift = bit & 31;
-  const Words2 l2 = s.level2[bit / 32];
-  const u32 before = l2.y + popcount(l2.x & ((1u << shift) - 1)), f = l2.x >> shift & ((1u << NB) - 1);
-  const u32 at = s.kept + before - 1;
+// Where the words of flags lie: with more threads a chunk, lanes of a warp read those of several planes at once, from banks of their own.
+template <class Value, u32 T> PFPL_FN u32 flag_place(u32 word) {
+  if constexpr (T == DECODE_THREADS) return word;
+  else return word ^ word / (PLANE_FLAGS<Value> * Element<Value>::CODES / T) % (32 * T / Element<Value>::CODES);
+}
+
+// Level 1 of the last T * NB bitmap bytes, those of the planes that can hold a one, NB bytes a thread -> s.flags, s.counts, s.live; all
+// or none, if the chunk is not coded.
+template <u32 NB, class Value, u32 T> PFPL_FN void level1(DecodeShared<Value, T>& s, u32 tid, u32 form = CODED) {
+  constexpr u32 NF = NB / 4, START = CHUNK_BYTES / 8 - T * NB;
   u32 F[NF];
-  PFPL_UNROLL for (u32 g = 0; g < NF; g++) F[g] = running_bytes(s, g ? f >> (4 * g - 2) : f << 2, at + (g ? popcount(f & ((1u << 4 * g) - 1)) : 0));
-  if (!before) {                                // zero up to the first kept byte
-    const u32 z = f ? lowest_bit(f) : NB;
-    PFPL_UNROLL for (u32 g = 0; g < NF; g++) if (z > 4 * g) F[g] = z >= 4 * g + 4 ? 0 : F[g] & ALL_LANES << 8 * (z - 4 * g);
+  if (form != CODED) {
+    PFPL_UNROLL for (u32 g = 0; g < NF; g++) F[g] = form == RAW ? ALL_LANES : 0;
+  } else {
+    const u32 bit = START + tid * NB, shift = bit & 31;
+    const Words2 l2 = s.level2[bit / 32];
+    const u32 before = l2.y + popcount(l2.x & ((1u << shift) - 1)), f = l2.x >> shift & ((1u << NB) - 1);
+    const u32 at = s.kept + before - 1;
+    PFPL_UNROLL for (u32 g = 0; g < NF; g++) F[g] = running_bytes(s, g ? f >> (4 * g - 2) : f << 2, at + (g ? popcount(f & ((1u << 4 * g) - 1)) : 0));
+    if (!before) {                              // zero up to the first kept byte
+      const u32 z = f ? lowest_bit(f) : NB;
+      PFPL_UNROLL for (u32 g = 0; g < NF; g++) if (z > 4 * g) F[g] = z >= 4 * g + 4 ? 0 : F[g] & ALL_LANES << 8 * (z - 4 * g);
+    }
   }
   u32 n[NF], count = 0, some = 0;
   PFPL_UNROLL for (u32 g = 0; g < NF; g++) { n[g] = count; count += popcount(F[g]); some |= F[g]; }
   const u32 upto = warp_scan(count), live = ballot(some != 0);
-  PFPL_UNROLL for (u32 g = 0; g < NF; g++) s.flags[START / 4 + tid * NF + g] = Words2{F[g] << 2 | F[g] >> 30, upto - count + n[g]};
+  PFPL_UNROLL for (u32 g = 0; g < NF; g++) s.flags[flag_place<Value, T>(START / 4 + tid * NF + g)] = Words2{F[g] << 2 | F[g] >> 30, upto - count + n[g]};
   if (tid % 32 == 31) { s.counts[tid / 32] = upto; s.live[tid / 32] = live; }
 }
 
 // The word whose nibble is `rotation` / 4 of flag word f, its nonzero bytes spread out; `below`: the flags before it.
-template <class Value> PFPL_FN u32 spread(const DecodeShared<Value>& s, Words2 f, u32 from, u32 rotation, u32 below) {
+template <class Value, u32 T> PFPL_FN u32 spread(const DecodeShared<Value, T>& s, Words2 f, u32 from, u32 rotation, u32 below) {
   return permute(word_at(f.y + popcount(f.x & below) + from), 0, entry_of(s.selector, funnel_right(f.x, f.x, rotation)));
 }
 
@@ -407,7 +438,7 @@ template <u32 NP, class Value, class Wanted, class Pick> PFPL_FN void each_word(
 // that this warp needs; the words of the others are not set.
 template <u32 NP, class Value> PFPL_FN u32 gather(const DecodeShared<Value>& s, Words4 counts, u32 from, u32* r, u32 tid) {
   using L = Lane<Value>;
-  constexpr u32 PLANE_FLAGS = L::PLANE / 8;     // flag words of a plane
+  constexpr u32 PLANE_FLAGS = pfpl::PLANE_FLAGS<Value>;
   constexpr u32 RUNS = NP / 4;                  // planes whose flags one warp made
   constexpr u32 LANES = 32 / RUNS;              // lanes that made a plane's; a quarter of them (at least one) made those this warp needs
   constexpr u32 GROUPS = NP / 4 / L::PAIR, WIDTH = Element<Value>::WIDTH;
@@ -451,9 +482,10 @@ template <u32 NP> PFPL_FN void differences(u32* r, double) {
 }
 
 // ---------------------------------------------------------------- differences to values
-template <class Value> struct Codes;            // what a thread holds: PER_THREAD codes, last element first
-template <> struct Codes<float> {
-  static constexpr u32 PER_THREAD = THREAD_WORDS;
+// What a thread holds: N codes, last element first.
+template <class Value, u32 N = THREAD_WORDS * 4 / sizeof(Value)> struct Codes;
+template <u32 N> struct Codes<float, N> {
+  static constexpr u32 PER_THREAD = N;
   // A code c that is a bin, plus BIAS, is the bits of 2^22 + c/2; ONE more 2^22, rounded up, makes it 2^23 + |q|, |q| = (c + 1) / 2,
   // and the product with eb2 comes from one multiply-add, since 2^23 eb2 is exact (up to LARGEST).  The sign of q is c's last bit.
   static constexpr u32 BIAS = 0x4A800000u, BIN_SHIFT = 23;
@@ -464,13 +496,13 @@ template <> struct Codes<float> {
   static PFPL_FN u32 opaque_minus_m() { return opaque(0u - Element<float>::NEGABINARY); }      // in a register: sums of three are one operation
   static PFPL_FN u32 signed_bits(u32 v, u32 c) { return v ^ c << 31; }
 };
-template <> struct Codes<double> {
-  static constexpr u32 PER_THREAD = THREAD_WORDS / 2;
+template <u32 N> struct Codes<double, N> {
+  static constexpr u32 PER_THREAD = N;
   static constexpr u64 BIAS = 0x4320000000000000ull;
   static constexpr u32 BIN_SHIFT = 20;
   static constexpr double ONE = 2251799813685248., TWO = 4503599627370496., LARGEST = 0x1p200;
-  static PFPL_FN u64 get(const u32* r, u32 i) { return (u64)r[i] << 32 | r[16 + i]; }
-  static PFPL_FN void put(u32* r, u32 i, u64 v) { r[i] = (u32)(v >> 32); r[16 + i] = (u32)v; }
+  static PFPL_FN u64 get(const u32* r, u32 i) { return (u64)r[i] << 32 | r[N + i]; }
+  static PFPL_FN void put(u32* r, u32 i, u64 v) { r[i] = (u32)(v >> 32); r[N + i] = (u32)v; }
   static PFPL_FN u32 top(u64 v) { return (u32)(v >> 32); }
   static PFPL_FN u64 opaque_minus_m() { return 0ull - Element<double>::NEGABINARY; }
   static PFPL_FN u64 signed_bits(u64 v, u64 c) { return v ^ (u64)((u32)c << 31) << 32; }
@@ -486,8 +518,8 @@ PFPL_FN u64 scan(u64 v, u32 lane) {
 
 // Differences -> values, in place; `sum`: the code before the thread's first.  `near`: the codes differ by less than a quarter of 2R, so
 // that they are all bins if the first is and none has left its half of 4R.
-template <class Value> PFPL_FN void values(u32* r, typename Element<Value>::Code sum, Value eb2, bool near) {
-  using E = Element<Value>; using C = Codes<Value>; using Code = typename E::Code;
+template <class Value, class C = Codes<Value>> PFPL_FN void values(u32* r, typename Element<Value>::Code sum, Value eb2, bool near) {
+  using E = Element<Value>; using Code = typename E::Code;
   constexpr u32 BIAS = (u32)(C::BIAS >> (E::WIDTH - 32));
   const Code minus_m = C::opaque_minus_m();
   u32 zeros = ALL_LANES;                        // of the upper bits: which are zero somewhere
@@ -569,16 +601,7 @@ template <class Value, class Fields> PFPL_FN void decode(const Launch& launch, c
       warp_barrier();
       describe<Value>(s.place, s.job[0], note(s.place, e, g, lane), lane);
     }
-    if (tid < 16) {
-      u32 selector = 0, running = 0, k = 0;
-      for (u32 j = 0; j < 4; j++) {
-        const bool one = tid >> j & 1;
-        selector |= (one ? k : 4) << 4 * j;
-        k += one;
-        running |= k << 4 * j;
-      }
-      s.selector[tid] = selector; s.running[tid] = running;
-    }
+    fill_tables(s, tid);
     copies_wait();
     barrier();
 
@@ -586,7 +609,7 @@ template <class Value, class Fields> PFPL_FN void decode(const Launch& launch, c
     for (u32 turn = 0;; turn ^= 1) {
       const Job& job = s.job[turn];
       Job& next = s.job[turn ^ 1];
-      if (warp == turn * 2) levels(s, job, shared_address(s.coded[turn]), lane);
+      if (warp == turn * 2) levels(s, job.form, shared_address(s.coded[turn]) + ((u32)job.source & 15), job.length, lane);
       if (warp == turn * 2 + 1 && job.more) next_job<Value>(s.place, launch, fields, next, lane);
       barrier();                                // B0
       const u32 begin = shared_address(s.coded[turn]) + ((u32)job.source & 15), low = job.low, high = job.high, planes = s.planes;
@@ -643,9 +666,7 @@ template <class Value, class Fields> PFPL_FN void decode(const Launch& launch, c
   if (launch.chunks == 0 || launch.fields > 1)
     for (u32 f = block_index() * DECODE_THREADS + tid; f < launch.fields; f += grid_blocks() * DECODE_THREADS) {
       const DecodeField field = fields[f];
-      if (field.count || !field.outcome) continue;
-      const Layout l = read_header<Value>((const u32*)field.stream, field.bytes, field.n);
-      write_outcome(field.outcome, l.end, verdict_of(l.status, NO_CHUNK));
+      if (!field.count) judge_header<Value>(field);
     }
 }
 

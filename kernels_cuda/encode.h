@@ -18,6 +18,7 @@
 // Progress: a block waits only for sizes of chunks with earlier tickets, whose blocks run already, and publishes its own size before it
 // waits.  In `encode_small` the block index is the chunk; there a block whose patience ends sizes the missing chunk itself.
 #pragma once
+#include "block.h"
 #include "transpose.h"
 
 namespace pfpl {
@@ -84,28 +85,6 @@ template <class Value, u32 T, u32 PLANES, u32 STAGED> struct EncodeShared {
   u32 ticket, field, tag, entry;
 };
 
-template <u32 N> PFPL_FN u32 sum_of(const u32* p) {
-  u32 t = 0;
-  PFPL_UNROLL for (u32 i = 0; i < N; i += 4) { const Words4 v = *(const Words4*)(p + i); t += v.x + v.y + v.z + v.w; }
-  return t;
-}
-template <u32 N> PFPL_FN u32 sum_below(const u32* p, u32 n) {              // p[0] + .. + p[n-1]
-  u32 t = 0;
-  PFPL_UNROLL for (u32 i = 0; i < N; i += 4) {
-    const Words4 v = *(const Words4*)(p + i);
-    if (n > i) t += v.x;
-    if (n > i + 1) t += v.y;
-    if (n > i + 2) t += v.z;
-    if (n > i + 3) t += v.w;
-  }
-  return t;
-}
-template <u32 N> PFPL_FN u32 or_of(const u32* p) {
-  u32 t = 0;
-  PFPL_UNROLL for (u32 i = 0; i < N; i += 4) { const Words4 v = *(const Words4*)(p + i); t |= v.x | v.y | v.z | v.w; }
-  return t;
-}
-
 // ---------------------------------------------------------------- geometry
 template <class Value, u32 T> struct Geometry {
   static constexpr u32 N = CHUNK_WORDS / T;                     // words a thread
@@ -119,8 +98,6 @@ template <class Value, u32 T> struct Geometry {
   }
   PFPL_FN static constexpr u32 place(u32 word) { return word ^ swizzle(word >> 5) << 2; }       // of a planes' word; linear over xor
 };
-// Values lie in rows of 128 bytes too, their units xored with the row.
-PFPL_FN u32 value_unit(u32 unit) { return unit ^ (unit >> 3 & 7); }
 
 // ---------------------------------------------------------------- values into shared memory
 // Asynchronous.  Values past the field's end are 0, whose code is 0.
@@ -340,11 +317,16 @@ PFPL_FN u32 table_entry(u32 nonzero, u32 kept, const UpperLevels& u) {
 }
 
 // ---------------------------------------------------------------- RZE: coded bytes into shared memory
+// each(b) for the bits that are set of the lowest N, in order.  UNROLL: all at once, for latency; a loop is less code.
+template <u32 N, bool UNROLL, class Each> PFPL_FN void each_bit(u32 bits, Each each) {
+  if constexpr (UNROLL) { PFPL_UNROLL for (u32 b = 0; b < N; b++) if (bits >> b & 1) each(b); }
+  else for (; bits; bits &= bits - 1) each(lowest_bit(bits));
+}
 // Levels 3 and 4 and the chunk's last two bytes, from byte `at` of `out` on; one warp.
-PFPL_FN void stage_upper(u8* out, u32 at, bool empty, const UpperLevels& u, u32 lane) {
+template <bool UNROLL> PFPL_FN void stage_upper(u8* out, u32 at, bool empty, const UpperLevels& u, u32 lane) {
   if (!empty) {
     u32 p = at + u.kept_below;
-    for (u32 f = u.flags; f; f &= f - 1) { const u32 b = lowest_bit(f); out[p++] = (u8)((b < 4 ? u.level2.x : u.level2.y) >> (8 * (b & 3))); }
+    each_bit<8, UNROLL>(u.flags, [&](u32 b) { out[p++] = (u8)((b < 4 ? u.level2.x : u.level2.y) >> (8 * (b & 3))); });
     at += u.kept;
     if (u.flags != u.before) out[at + popcount(u.level4 & ((1u << lane) - 1))] = (u8)u.flags;
     at += popcount(u.level4);
@@ -358,7 +340,7 @@ PFPL_FN void stage_upper(u8* out, u32 at, bool empty, const UpperLevels& u, u32 
 struct Tail { u32 bytes, start, end; };         // the bytes at their places in the word; first and last position, in bits
 // The run's nonzero bytes, from byte `at1` on, whole words only (a word is stored by the run that fills it), and the kept bytes of its
 // bitmap, from byte `at2` on.
-template <u32 RW> PFPL_FN Tail stage_run(u32* out, const u32* compact, const u32* r, const Flags<RW>& f, u32 at1, u32 at2) {
+template <u32 RW, bool UNROLL> PFPL_FN Tail stage_run(u32* out, const u32* compact, const u32* r, const Flags<RW>& f, u32 at1, u32 at2) {
   const u32 table = shared_address(compact);
   u32 window = 0, position = at1 * 8, address = shared_address(out) + (at1 & ~3u);
   PFPL_UNROLL for (u32 g = 0; g < RW / 8; g++) {
@@ -371,7 +353,7 @@ template <u32 RW> PFPL_FN Tail stage_run(u32* out, const u32* compact, const u32
     }
   }
   u8* kept = (u8*)out + at2;
-  for (u32 c = f.changed; c; c &= c - 1) *kept++ = (u8)permute(f.nonzero[0], RW > 8 ? f.nonzero[RW / 8 - 1] : 0, lowest_bit(c));
+  each_bit<RW / 2, UNROLL>(f.changed, [&](u32 b) { *kept++ = (u8)permute(f.nonzero[0], RW > 8 ? f.nonzero[RW / 8 - 1] : 0, b); });
   return Tail{window, at1 * 8, position};
 }
 // After a barrier: the tail's bytes go into a word that another thread may have stored.
@@ -556,7 +538,7 @@ template <class Value, bool LIST, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Sha
     barrier();
     if (next < launch.chunks) load_chunk<Value, T>(s.units, fields[LIST ? next_field : 0], next - fields[LIST ? next_field : 0].first_chunk, tid);
   } else {
-    if (warp == 0) stage_upper((u8*)out, nonzero + kept, nonzero == 0, upper, lane);
+    if (warp == 0) stage_upper<false>((u8*)out, nonzero + kept, nonzero == 0, upper, lane);
     Tail tail, tail_first{0, 0, 0};
     bool pass = both;                           // the first of two
     PFPL_ROLL while (true) {
@@ -564,7 +546,7 @@ template <class Value, bool LIST, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Sha
       const u32 a = pass ? at_first : at;
       Flags<RW> g = f;
       if (BOTH && pass) g = first;
-      tail = stage_run<RW>(out, s.compact, r, g, a & 0xffff, nonzero + (a >> 16));
+      tail = stage_run<RW, false>(out, s.compact, r, g, a & 0xffff, nonzero + (a >> 16));
       if (!BOTH || !pass) break;
       tail_first = tail;
       pass = false;
@@ -652,14 +634,15 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
   const u32 tid = thread_index(), lane = tid & 31, warp = tid >> 5, own = block_index();
   u32* const words = chunk_words(launch);
   u32* const planes = s.planes();
+  fill_compact(s.compact, tid);
+  await_predecessors();
   if (own >= launch.chunks) { if (own == 0 && tid == 0) finish_field<Value>(field, 0); return; }
   load_chunk<Value, T>(s.units, field, own, tid);
   u64 draw = 0;
   if (tid == 0) draw = fetch_add(control_word(launch), 1);
-  fill_compact(s.compact, tid);
   const Value eb = (Value)field.bound;
   const Step<Value> step{eb, 2 * eb, (Value)field.inverse};
-  u32 chunk = own, before;
+  u32 chunk = own;
   PFPL_ROLL while (true) {
     copies_wait();
     barrier();                                  // values are here
@@ -667,6 +650,7 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
     const u32 bits = code_values<Value, T>(s.units, step, tid, rows);
     transpose_rows<Value, T>(rows, G::SETS == 2 ? NONE : bits, tid);
     store_planes<Value, T>(planes, rows, NONE, NONE, tid);
+    if (tid == 0) { s.tag = tag_of(draw); s.ticket = (u32)draw; }
     barrier();                                  // planes are here
     u32 r[RW];
     Flags<RW> f;
@@ -675,43 +659,47 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
     if (lane == 31) s.counts[warp] = scan;
     s.level2[tid] = (u8)f.changed;
     barrier();                                  // counts and level 2's bitmap are here
-    const u32 total = sum_of<WARPS>(s.counts), nonzero = total & 0xffff, kept = total >> 16;
+    const u32 total = sum_of<WARPS>(s.counts), nonzero = total & 0xffff, kept = total >> 16, tag = s.tag;
     UpperLevels upper;
     if (warp == 0) {
       upper = upper_levels(s.level2, lane);
       if (lane == 0) {
         const u32 entry = table_entry(nonzero, kept, upper);
-        store_relaxed(words + chunk, tag_of(draw) | (entry & ~RAW_FLAG));
-        if (chunk == own) { write_entry<Value>(field, own, entry); s.entry = entry; s.tag = tag_of(draw); s.ticket = (u32)draw; }
+        store_relaxed(words + chunk, tag | (entry & ~RAW_FLAG));
+        if (chunk == own) { write_entry<Value>(field, own, entry); s.entry = entry; }
       }
     }
+    Tail tail;
     if (chunk == own) {
-      if (warp == 0) stage_upper((u8*)s.staged, nonzero + kept, nonzero == 0, upper, lane);
+      if (warp == 0) stage_upper<true>((u8*)s.staged, nonzero + kept, nonzero == 0, upper, lane);
       const u32 at = scan - f.counts + sum_below<WARPS>(s.counts, warp);
-      const Tail tail = stage_run<RW>(s.staged, s.compact, r, f, at & 0xffff, nonzero + (at >> 16));
-      barrier();                                // whole words are stored
-      if (s.entry & RAW_FLAG) stage_raw<Value, T>(s.staged, planes, tid); else stage_tail((u8*)s.staged, tail);
+      tail = stage_run<RW, true>(s.staged, s.compact, r, f, at & 0xffff, nonzero + (at >> 16));
     }
-    // Each warp adds up the sizes before.  One that stays missing is that of a block that waits for a place on the device: size it here.
-    u32 missing = NONE;
-    PFPL_ROLL for (int i = 0; i < PATIENCE; i++) {
-      before = 0; missing = NONE;
-      PFPL_ROLL for (u32 c = lane; c < own; c += 32) {
-        const u32 size = load_relaxed(words + c) - s.tag;
-        if (size >> SIZE_BITS && missing == NONE) missing = c;
-        before += size;
+    barrier();                                  // whole words are stored
+    if (chunk == own) { if (s.entry & RAW_FLAG) stage_raw<Value, T>(s.staged, planes, tid); else stage_tail((u8*)s.staged, tail); }
+    // One warp adds up the sizes before.  One that stays missing is that of a block that waits for a place on the device: size it here.
+    if (warp == 1) {
+      u32 before, missing;
+      PFPL_ROLL for (int i = 0; i < PATIENCE; i++) {
+        before = 0; missing = NONE;
+        PFPL_ROLL for (u32 first = 0; first < own; first += Look<32>::COVER) {
+          Look<32> look;
+          look.issue(words, first, first + Look<32>::COVER < own ? first + Look<32>::COVER : own, tag, lane);
+          PFPL_UNROLL for (u32 k = 0; k < Look<32>::LOADS; k++) if ((look.w[k] ^ tag) >> SIZE_BITS) missing = first + lane + 32 * k;
+          before += look.sum(tag);
+        }
+        if (!any(missing != NONE)) break;
       }
-      if (!any(missing != NONE)) break;
+      before = warp_sum(before);
+      PFPL_UNROLL for (u32 d = 16; d; d >>= 1) { const u32 other = shuffle_xor(missing, d); missing = other < missing ? other : missing; }
+      if (lane == 0) { s.sums[0] = before; s.sums[1] = missing; }
     }
-    if (!barrier_or(missing != NONE)) break;    // the staged bytes are complete, too
-    PFPL_UNROLL for (u32 d = 16; d; d >>= 1) { const u32 other = shuffle_xor(missing, d); missing = other < missing ? other : missing; }
-    if (lane == 0) s.sums[warp] = missing;
-    barrier();
-    chunk = NONE;
-    for (u32 w = 0; w < WARPS; w++) chunk = s.sums[w] < chunk ? s.sums[w] : chunk;
+    barrier();                                  // the staged bytes are complete, sizes looked at
+    chunk = s.sums[1];
+    if (chunk == NONE) break;
     load_chunk<Value, T>(s.units, field, chunk, tid);
   }
-  before = warp_sum(before);
+  const u32 before = s.sums[0];
   const u32 length = s.entry & ~RAW_FLAG;
   const u64 at = payload_offset<Value>(field) + before;
   if (at + length <= field.capacity) write_out<T>(s.staged, global<u8>(field.stream + at), length, tid);

@@ -9,13 +9,14 @@
 // `small`: min(chunks, SMs * blocks an SM), at least 1; any grid from 1 on is right.
 //
 // Decoders: parameters are a Launch, then that many DecodeFields by value; the state's words of the fields are all they use of it.
+//   pfpl_decode_T_small     one field, or a range of it; grid = max(chunks, 1), best while all fit the device
 //   pfpl_decode_T_1         one field, or a range of it
 //   pfpl_decode_T_63        up to 63, or any number at Launch::list
 //   pfpl_decode_T_511       up to 511
-// Grid: min(chunks, SMs * blocks an SM), at least 1; any grid from 1 on is right.
+// Grid of all but `small`: min(chunks, SMs * blocks an SM), at least 1; any grid from 1 on is right.
 //
 // The image for compute capability 9.0 may be launched with programmatic stream serialization.
-#include "decode.h"
+#include "decode_small.h"
 #include "encode.h"
 
 using namespace pfpl;
@@ -34,7 +35,6 @@ static_assert(SMALL_THREADS == 256 && SMALL_BLOCKS == 4 && sizeof(SmallShared<fl
   }
 #define PFPL_ENCODE_SMALL(NAME, VALUE)                                                                                             \
   PFPL_KERNEL(NAME, SMALL_THREADS, SMALL_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER EncodeList<1> list) {                \
-    await_predecessors();                                                                                                          \
     encode_small<VALUE>(launch, list.field[0]);                                                                                    \
   }
 
@@ -51,17 +51,25 @@ template <u32 COUNT> struct DecodeList { DecodeField field[COUNT]; };
 
 static_assert(DECODE_THREADS == 128 && DECODE_BLOCKS == 6 && sizeof(DecodeShared<float>) == 37888 && sizeof(DecodeShared<double>) == 37888, "");
 
+static_assert(DECODE_SMALL_THREADS == 256 && DECODE_SMALL_BLOCKS == 4 && sizeof(DecodeSmallShared<float>) == 21632 && sizeof(DecodeSmallShared<double>) == 21632, "");
+
 #define PFPL_DECODE(NAME, VALUE, COUNT, FIELDS)                                                                                    \
   PFPL_KERNEL(NAME, DECODE_THREADS, DECODE_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER DecodeList<COUNT> list) {          \
     await_predecessors();                                                                                                          \
     decode<VALUE>(launch, FIELDS);                                                                                                 \
   }
+#define PFPL_DECODE_SMALL(NAME, VALUE)                                                                                             \
+  PFPL_KERNEL(NAME, DECODE_SMALL_THREADS, DECODE_SMALL_BLOCKS)(PFPL_PARAMETER Launch launch, PFPL_PARAMETER DecodeList<1> list) {  \
+    decode_small<VALUE>(launch, list.field[0]);                                                                                    \
+  }
 #define PFPL_DECODE_1(NAME, VALUE) PFPL_DECODE(NAME, VALUE, 1, OneField{list.field[0]})
 #define PFPL_DECODE_LIST(NAME, VALUE, COUNT) PFPL_DECODE(NAME, VALUE, COUNT, FieldList{launch.list ? (const DecodeField*)launch.list : list.field})
 
+PFPL_DECODE_SMALL(pfpl_decode_f32_small, float)
 PFPL_DECODE_1(pfpl_decode_f32_1, float)
 PFPL_DECODE_LIST(pfpl_decode_f32_63, float, 63)
 PFPL_DECODE_LIST(pfpl_decode_f32_511, float, 511)
+PFPL_DECODE_SMALL(pfpl_decode_f64_small, double)
 PFPL_DECODE_1(pfpl_decode_f64_1, double)
 PFPL_DECODE_LIST(pfpl_decode_f64_63, double, 63)
 PFPL_DECODE_LIST(pfpl_decode_f64_511, double, 511)

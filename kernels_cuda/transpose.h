@@ -58,11 +58,11 @@ template <int N> PFPL_FN void words_of_planes(u32* r) {
 }
 
 // The same for V < 32 elements a thread, 32/V neighbouring lanes sharing 32 elements in order: lane `part` of them holds rows 32-V(1+part)
-// and up, of the words and then of the planes.  The stages by V and more go through a shuffle.
-template <int V> PFPL_FN void planes_of_parts(u32* r, u32 part) {
+// and up, of the words and then of the planes, or the way back.  The stages by V and more go through a shuffle.
+template <int V, Invert I> PFPL_FN void transpose_parts(u32* r, u32 part) {
   if constexpr (V > 8) transpose_stage<8, V>(r);
   if constexpr (V > 4) transpose_stage<4, V>(r);
-  transpose_stage<2, V>(r); transpose_stage<1, V, Invert::OUT>(r);
+  transpose_stage<2, V>(r); transpose_stage<1, V, I>(r);
   PFPL_UNROLL for (u32 s = 16; s >= V; s /= 2) {
     const bool high = !(part & s / V);          // holds the higher row of the pair
     PFPL_UNROLL for (int i = 0; i < V; i++) {
@@ -73,6 +73,9 @@ template <int V> PFPL_FN void planes_of_parts(u32* r, u32 part) {
     }
   }
 }
+
+template <int V> PFPL_FN void planes_of_parts(u32* r, u32 part) { transpose_parts<V, Invert::OUT>(r, part); }
+template <int V> PFPL_FN void words_of_parts(u32* r, u32 part) { transpose_parts<V, Invert::IN>(r, part); }
 
 // Sixteen elements of the 32 bits of N planes (for N = 16 the lowest, the others zero): r[8 b + i] has of the pair of planes p, p + 8,
 // p = 16 (1 - b) + 7 - i, 16 bits each, p in the upper half, first element at the top -> r[15-e] = d + m of element e.

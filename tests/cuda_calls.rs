@@ -84,8 +84,11 @@ fn a_call_is_one_launch() {
         plan.compress(OTHER, &encode(ElementType::F64, 0, 1 << 19)).unwrap();
         plan.decompress(OTHER, &decode(ElementType::F32, 0, 0)).unwrap();
         plan.decompress(OTHER, &decode(ElementType::F64, 0, 1)).unwrap();
+        plan.decompress(OTHER, &decode(ElementType::F64, 0, 1 << 19)).unwrap();
         let launches: Vec<_> = fake.log().into_iter().filter(|line| line.starts_with("launch")).collect();
-        for (launch, start) in launches.iter().zip(["encode_f64_1 30x1x1", "decode_f32_1 1x1x1", "decode_f64_1 1x1x1"]) {
+        let starts = ["encode_f64_1 30x1x1", "decode_f32_small 1x1x1", "decode_f64_small 1x1x1", "decode_f64_1 30x1x1"];
+        assert_eq!(launches.len(), starts.len());
+        for (launch, start) in launches.iter().zip(starts) {
             assert!(launch.starts_with(&format!("launch pfpl_{start}")) && launch.ends_with("stream 0x88"), "{launch}");
         }
     }
@@ -207,7 +210,7 @@ fn lists_take_few_launches() {
     assert_eq!(launched_field(&fake, 48, 56), 96);
     // SAFETY: as above
     unsafe { plan.decompress_many(STREAM, &streams[..1]).unwrap() };
-    assert_eq!(launches(&fake), ["launch pfpl_decode_f32_1 2x1x1"]);
+    assert_eq!(launches(&fake), ["launch pfpl_decode_f32_small 2x1x1"]);
     // SAFETY: as above
     unsafe { plan.decompress_many(STREAM, &streams).unwrap() };
     assert_eq!(launches(&fake), ["launch pfpl_decode_f32_511 30x1x1", "launch pfpl_decode_f32_63 4x1x1"]);

@@ -95,9 +95,12 @@ fn every_range<T: Sample>(lab: &mut Lab, random: &mut Random) {
         let mut ranges: Vec<_> = edges.collect();
         ranges.extend((0..40).map(|_| (random.below(n), random.below(n + 1))).filter(|(first, end)| first <= end));
         for (first, end) in ranges {
-            let (outcome, decoded) = lab.decompress::<T>(&stream, n, first, end - first);
-            assert_eq!(outcome.result(), Ok(stream.len() as u64), "{first}..{end}");
-            assert!(same(&decoded, &whole[first..end]), "{} {first}..{end}", T::TYPE);
+            for persistent in [false, true] {
+                lab.force(false, 0, persistent);
+                let (outcome, decoded) = lab.decompress::<T>(&stream, n, first, end - first);
+                assert_eq!(outcome.result(), Ok(stream.len() as u64), "{first}..{end}");
+                assert!(same(&decoded, &whole[first..end]), "{} {first}..{end} {persistent}", T::TYPE);
+            }
         }
         // the other chunks are not looked at: their bytes may be anything
         let mut damaged = stream.clone();
@@ -106,9 +109,12 @@ fn every_range<T: Sample>(lab: &mut Lab, random: &mut Random) {
         let chunk_start = |chunk: usize| table + 4 * 8 + (0..chunk).map(entry).sum::<usize>();
         damaged[chunk_start(0)..chunk_start(3)].fill(0x55);
         damaged[chunk_start(5)..].fill(0x55);
-        let (outcome, decoded) = lab.decompress::<T>(&damaged, n, 3 * codes, 2 * codes);
-        assert_eq!(outcome.status, 0);
-        assert!(same(&decoded, &whole[3 * codes..5 * codes]));
+        for persistent in [false, true] {
+            lab.force(false, 0, persistent);
+            let (outcome, decoded) = lab.decompress::<T>(&damaged, n, 3 * codes, 2 * codes);
+            assert_eq!(outcome.status, 0);
+            assert!(same(&decoded, &whole[3 * codes..5 * codes]));
+        }
     }
 }
 
@@ -301,23 +307,25 @@ fn overflow() {
     every_capacity::<f64>(&mut lab);
 }
 
-/// Same status, chunk and values as the CPU coder for this stream, whatever it is.
+/// Same status, chunk and values as the CPU coder for this stream, whatever it is, from both decoders.
 fn check_hostile<T: Sample>(lab: &mut Lab, stream: &[u8], n: usize) -> Status {
     let mut expected = vec![T::zeroed(); n];
     let verdict = decompress(stream, &mut expected);
-    let (outcome, decoded) = lab.decompress::<T>(stream, n, 0, n);
-    match verdict {
-        Ok(length) => {
-            assert_eq!(outcome.result(), Ok(length as u64));
-            assert!(same(&decoded, &expected));
-            Status::Ok
-        }
-        Err(error) => {
-            let chunk = error.chunk().map_or(Outcome::NO_CHUNK, |chunk| chunk as u32);
-            assert_eq!((outcome.status, outcome.chunk), (error.status() as u32, chunk), "{error}");
-            error.status()
+    for persistent in [false, true] {
+        lab.force(false, 0, persistent);
+        let (outcome, decoded) = lab.decompress::<T>(stream, n, 0, n);
+        match &verdict {
+            Ok(length) => {
+                assert_eq!(outcome.result(), Ok(*length as u64));
+                assert!(same(&decoded, &expected));
+            }
+            Err(error) => {
+                let chunk = error.chunk().map_or(Outcome::NO_CHUNK, |chunk| chunk as u32);
+                assert_eq!((outcome.status, outcome.chunk), (error.status() as u32, chunk), "{error} {persistent}");
+            }
         }
     }
+    verdict.map_or_else(|error| error.status(), |_| Status::Ok)
 }
 
 fn mutations<T: Sample>(lab: &mut Lab, seed: u64, rounds: usize) {

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 const WORKERS: usize = 2;
 const FOLDERS: [&str; 3] = ["kernels_shared", "kernels_cuda", "kernels_amd"];
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "kernels_cuda/encode.h",
     "kernels_cuda/decode.h",
+    "kernels_cuda/decode_small.h",
     "kernels_cuda/transpose.h",
     "kernels_amd/encode.h",
     "kernels_amd/decode.h",
@@ -129,7 +130,7 @@ fn tests(file: &str) -> Vec<String> {
     const DECODE: [&str; 5] = ["schedules", "decode_corpus", "hostile", "hostile_ranges", "long_tables"];
     let names: Vec<&str> = match file {
         f if f.ends_with("encode.h") => ENCODE.to_vec(),
-        f if f.ends_with("decode.h") => DECODE.to_vec(),
+        f if f.ends_with("decode.h") || f.ends_with("decode_small.h") => DECODE.to_vec(),
         _ => ENCODE.into_iter().chain(DECODE[1..].iter().copied()).collect(),
     };
     let both = names.into_iter().chain(["lists"]).flat_map(|n| [format!("f32::{n}"), format!("f64::{n}")]);

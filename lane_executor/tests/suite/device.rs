@@ -54,12 +54,19 @@ impl Target {
             Target::Amd => &[Form::One],
         }
     }
+    /// The kernels that take a single field and no list, either way.
+    pub fn singles(self) -> &'static [Form] {
+        match self {
+            Target::Cuda => &[Form::Small, Form::One],
+            Target::Amd => &[Form::One],
+        }
+    }
 }
 
 /// Which of the kernels that can do it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// One chunk a block (CUDA's encoder of short fields).
+    /// One chunk a block (CUDA's kernels for short fields).
     Small,
     /// One field.
     One,
@@ -146,14 +153,15 @@ impl Device {
             Target::Amd => (format!("pfpl_{direction}_{value}"), 0),
             Target::Cuda => {
                 let suffix = match form {
-                    Form::Small if encodes => "small",
-                    Form::Small | Form::One => "1",
+                    Form::Small => "small",
+                    Form::One => "1",
                     Form::List | Form::DeviceList if fields <= 63 => "63",
                     Form::List | Form::DeviceList => "511",
                 };
                 let shared = match (encodes, form) {
                     (true, Form::Small) => 52176,
                     (true, _) => 45552,
+                    (false, Form::Small) => 21632,
                     (false, _) => 37888,
                 };
                 (format!("pfpl_{direction}_{value}_{suffix}"), shared)
@@ -163,6 +171,7 @@ impl Device {
 
     fn launch<T: Value>(&mut self, encodes: bool, form: Form, part: Part<'_>, grid: u32, schedule: &Schedule) -> Result<(), Fault> {
         let Part { fields, chunks } = part;
+        let grid = if form == Form::Small { chunks.max(1) } else { grid };
         let (kernel, shared_bytes) = self.kernel(encodes, form, fields.len(), T::NAME);
         let room = match self.target {
             Target::Amd => 62,
@@ -241,12 +250,11 @@ impl Device {
             fields.push(f);
             chunks += c.field.len().div_ceil(T::CODES);
         }
-        let grid = if form == Form::Small && self.target == Target::Cuda { (chunks as u32).max(1) } else { grid };
         self.launch::<T>(true, form, Part { fields: &fields, chunks: chunks as u32 }, grid, schedule)?;
         Ok(results.into_iter().map(|(outcome, stream)| (self.outcome(outcome), self.memory.bytes(stream).to_vec())).collect())
     }
 
-    /// Decodes (ranges of) streams in one launch of `grid` blocks: each outcome, and the values.
+    /// Decodes (ranges of) streams in one launch of `grid` blocks (`Form::Small`: one a chunk): each outcome, and the values.
     pub fn decode<T: Value>(&mut self, calls: &[Decode<'_>], form: Form, grid: u32, schedule: &Schedule) -> Result<Vec<Left<T>>, Fault> {
         self.memory.truncate(self.kept);
         let mut chunks = 0;
@@ -271,6 +279,21 @@ impl Device {
         }
         self.launch::<T>(false, form, Part { fields: &fields, chunks: chunks as u32 }, grid, schedule)?;
         Ok(results.into_iter().map(|(outcome, field)| (self.outcome(outcome), T::values(self.memory.bytes(field)))).collect())
+    }
+
+    /// Decodes them so, and with CUDA each in a launch of its own, too.
+    pub fn decode_all<'c, 's, T: Value>(
+        &mut self,
+        calls: &'c [Decode<'s>],
+        form: Form,
+        grid: u32,
+        schedule: &Schedule,
+    ) -> Result<Vec<(&'c Decode<'s>, Left<T>)>, Fault> {
+        let mut left: Vec<_> = calls.iter().zip(self.decode(calls, form, grid, schedule)?).collect();
+        for call in if self.target == Target::Cuda { calls } else { &[] } {
+            left.extend(self.decode(std::slice::from_ref(call), Form::Small, 1, schedule)?.into_iter().map(|result| (call, result)));
+        }
+        Ok(left)
     }
 
     /// Sets the count of launches that the encoders' words are told apart by.

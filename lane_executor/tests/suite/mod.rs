@@ -127,7 +127,8 @@ pub fn decode_corpus<T: Value>(image: &str) {
         let expected = host_decode::<T>(&stream, n).2.expect("a sound stream").1;
         // bytes after a stream are not looked at
         stream.resize(stream.len() + [0, 0, 5, 40][rng.usize(..4)], 0xAB);
-        for (form, ranges) in [(Form::One, 0), (Form::DeviceList, 4)] {
+        let mut launches = vec![];
+        for (form, ranges) in device.target.singles().iter().map(|&form| (form, 0)).chain([(Form::DeviceList, 4)]) {
             let align = some_align::<T>(&mut rng);
             let mut calls = vec![Decode { align, outcome: rng.bool(), ..whole(&stream, n) }];
             for _ in 0..if n > 0 { ranges } else { 0 } {
@@ -135,6 +136,13 @@ pub fn decode_corpus<T: Value>(image: &str) {
                 let count = rng.usize(..=(n - first).min(3 * T::CODES / 2));
                 calls.push(Decode { first: first as u64, count: count as u64, align: some_align::<T>(&mut rng), ..calls[0] });
             }
+            if form == Form::DeviceList && device.target == Target::Cuda {
+                launches.extend(calls[1..].iter().map(|call| (Form::Small, vec![call.clone()])));
+            }
+            launches.push((form, calls));
+        }
+        for (form, calls) in launches {
+            let align = calls[0].align;
             let grid = [1, 2, 3, 5, 9][rng.usize(..5)];
             let context = format!("{what}, {n} {}, bound {bound}, {form:?}, align {align:?}, grid {grid}, seed {seed}", T::NAME);
             let results = device.decode::<T>(&calls, form, grid, &schedule(seed)).unwrap_or_else(|f| panic!("{context}: {f}"));
@@ -358,9 +366,9 @@ pub fn hostile<T: Value>(image: &str) {
         let form = if calls.len() == 1 { Form::One } else { [Form::List, Form::DeviceList][rng.usize(..2)] };
         let grid = rng.u32(1..7);
         let context = format!("{} hostile seed {seed}, {form:?}, grid {grid}", T::NAME);
-        let results = device.decode::<T>(&calls, form, grid, &schedule(seed)).unwrap_or_else(|f| panic!("{context}: {f}"));
-        for (i, (call, (outcome, values))) in calls.iter().zip(results).enumerate() {
-            let context = format!("{context}, stream {i} of {} values, {} bytes", call.n, call.stream.len());
+        let results = device.decode_all::<T>(&calls, form, grid, &schedule(seed)).unwrap_or_else(|f| panic!("{context}: {f}"));
+        for (i, (call, (outcome, values))) in results.into_iter().enumerate() {
+            let context = format!("{context}, call {i}, a stream of {} values, {} bytes", call.n, call.stream.len());
             let (status, chunk, sound) = host_decode::<T>(call.stream, call.n as usize);
             let outcome = outcome.expect("asked for");
             assert_eq!((outcome.status, outcome.chunk), (status, chunk), "{context}");
@@ -397,8 +405,9 @@ pub fn hostile_ranges<T: Value>(image: &str) {
             })
             .collect();
         let context = format!("{} ranges of hostile seed {seed}", T::NAME);
-        let results = device.decode::<T>(&calls, Form::List, rng.u32(1..5), &schedule(seed)).unwrap_or_else(|f| panic!("{context}: {f}"));
-        for (call, (outcome, values)) in calls.iter().zip(results) {
+        let results =
+            device.decode_all::<T>(&calls, Form::List, rng.u32(1..5), &schedule(seed)).unwrap_or_else(|f| panic!("{context}: {f}"));
+        for (call, (outcome, values)) in results {
             let mut expected = vec![T::from_f64(0.0); call.count as usize];
             let (status, chunk, sound) = refusal(decompress_range(call.stream, call.first, &mut expected));
             let outcome = outcome.expect("asked for");
@@ -427,8 +436,9 @@ pub fn long_tables<T: Value>(image: &str) {
         let firsts = [rng.usize(..n - 10), n - 10 - rng.usize(..2 * T::CODES), n - 10];
         let calls = firsts.map(|first| Decode { first: first as u64, count: 10, ..whole(&stream, n) });
         let context = format!("{} long table, seed {seed}", T::NAME);
-        let results = device.decode::<T>(&calls, Form::List, rng.u32(1..4), &schedule(seed)).unwrap_or_else(|f| panic!("{context}: {f}"));
-        for (call, (outcome, values)) in calls.iter().zip(results) {
+        let results =
+            device.decode_all::<T>(&calls, Form::List, rng.u32(1..4), &schedule(seed)).unwrap_or_else(|f| panic!("{context}: {f}"));
+        for (call, (outcome, values)) in results {
             let mut expected = vec![T::from_f64(1.0); 10];
             let (status, chunk, sound) = refusal(decompress_range(call.stream, call.first, &mut expected));
             let outcome = outcome.expect("asked for");
@@ -455,11 +465,14 @@ pub fn schedules<T: Value>(image: &str) {
                 .remove(0);
             assert!(bytes == expected, "{form:?} grid {grid} seed {seed}");
         }
-        let (_, decoded) = device
-            .decode::<T>(&[whole(&expected, values.len())], Form::One, grid, &schedule(seed))
-            .unwrap_or_else(|f| panic!("decode, grid {grid} seed {seed}: {f}"))
-            .remove(0);
-        check_values(&host_decode::<T>(&expected, values.len()).2.expect("sound").1, &decoded, &format!("grid {grid} seed {seed}"));
+        for &form in device.target.singles() {
+            let (_, decoded) = device
+                .decode::<T>(&[whole(&expected, values.len())], form, grid, &schedule(seed))
+                .unwrap_or_else(|f| panic!("decode, {form:?} grid {grid} seed {seed}: {f}"))
+                .remove(0);
+            let context = format!("{form:?} grid {grid} seed {seed}");
+            check_values(&host_decode::<T>(&expected, values.len()).2.expect("sound").1, &decoded, &context);
+        }
     }
 }
 
