@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs the device tests and benches into one folder that runs on a GPU machine with neither Rust nor this repository:
-#   scripts/pack-gpu-tests.sh FOLDER        then there: FOLDER/run.sh tests | patterns | sanitize | bench [ROW...] | hip
+#   scripts/pack-gpu-tests.sh FOLDER        then there: FOLDER/run.sh tests | patterns | sanitize | bench [ROW...] | host [ROW] | hip
 # The machine's C library must be this one's version or later.
 set -euo pipefail
 [ $# -eq 1 ] || { sed -n '2,4p' "$0" >&2; exit 2; }
@@ -23,6 +23,7 @@ done
 build host_unit test --release -p pfpl-host --lib
 build host_encode bench -p pfpl-host --bench host_encode
 build host_decode bench -p pfpl-host --bench host_decode
+build host_threads_bench bench -p pfpl-host --bench host_threads
 cargo build -q --release -p pfpl-host --example exhaustive
 strip -o "$out/exhaustive" "${CARGO_TARGET_DIR:-target}/release/examples/exhaustive"
 cat > "$out/run.sh" <<'RUN'
@@ -56,7 +57,8 @@ case ${1:-tests} in
   host)
     for name in unit agreement bound refusals threads; do "./host_$name" || failed=1; done
     ./exhaustive || failed=1
-    for name in host_encode host_decode; do "./$name" --bench "${2:-f32/A 1e-4}" || failed=1; done ;;
+    for name in host_encode host_decode; do "./$name" --bench "${2:-f32/A 1e-4}" || failed=1; done
+    ./host_threads_bench --bench || failed=1 ;;
   hip) ./hip_device --nocapture || failed=1 ;;
   *) sed -n '2,4p' "$0" >&2; exit 2 ;;
 esac
