@@ -305,7 +305,8 @@ template <class Fields> PFPL_FN void conclude(const Launch& launch, const Fields
 
 // ---------------------------------------------------------------- coded bytes
 // Starts the copy of a chunk's coded bytes into a buffer: whole units of 16 bytes, but nothing past the archive.
-template <class Value, u32 T> PFPL_FN void request(DecodeShared<Value, T>& s, u64 source, u32 form, u32 length, u32 left, u32 buffer, u32 tid) {
+// `tid`: which of T parts of them is this thread's; `lane`: of which word of a unit that is cut short.
+template <class Value, u32 T> PFPL_FN void request(DecodeShared<Value, T>& s, u64 source, u32 form, u32 length, u32 left, u32 buffer, u32 tid, u32 lane) {
   const u32 begin = (u32)source & 15, bytes = begin + length, units = (bytes + 15) / 16, room = begin + left;
   const u8* from = (const u8*)(source - begin);
   if (form == NOTHING) return;
@@ -315,12 +316,11 @@ template <class Value, u32 T> PFPL_FN void request(DecodeShared<Value, T>& s, u6
   const u32 whole = units - (room < units * 16);
   PFPL_UNROLL for (u32 k = 0; k < FIRST; k++) if (tid + k * T < whole) copy_async(to + k * ROUND, from + k * ROUND);
   if (whole > FIRST * T) { PFPL_UNROLL for (u32 k = FIRST; k < ROUNDS; k++) if (tid + k * T < whole) copy_async(to + k * ROUND, from + k * ROUND); }
-  if (whole < units && tid == whole % T) {      // a last unit that is cut short
-    const u32 at = whole / T * ROUND, rest = room % 16;
-    PFPL_ROLL for (u32 w = 0; w < 16; w += 4) {
-      if (w + 4 <= rest) copy_async<4>(to + at + w, from + at + w);
-      else PFPL_ROLL for (u32 k = w; k < w + 4; k++) to[at + k] = k < rest ? from[at + k] : 0;
-    }
+  if (whole < units && lane < 4) {              // the archive ends within a unit: a word a lane
+    i32 at = (i32)(whole * 16 + lane * 4) - (i32)(tid * 16);
+    const i32 end = (i32)(room - tid * 16);
+    if (at + 4 <= end) copy_async<4>(to + at, from + at);
+    else PFPL_ROLL for (; at < end; at++) to[at] = from[at];
   }
 }
 
@@ -594,7 +594,7 @@ template <class Value, class Fields> PFPL_FN void decode(const Launch& launch, c
     e.before = s.totals[0] + s.totals[1] + s.totals[2] + s.totals[3]; e.bad = s.counts[0] | s.counts[1] | s.counts[2] | s.counts[3];
     {
       const u64 room = e.layout.end - e.layout.payload, left = e.layout.status == OK && e.before <= room ? room - e.before : 0;
-      request(s, e.field.stream + e.layout.payload + e.before, form_of(e.entry, left), e.entry & ~RAW_FLAG, clamped(left), 0, tid);
+      request(s, e.field.stream + e.layout.payload + e.before, form_of(e.entry, left), e.entry & ~RAW_FLAG, clamped(left), 0, tid, tid);
     }
     if (warp == 0) {
       if (lane == 0) { s.place.next = g; s.place.last = last; s.verdict = 0; }
@@ -617,7 +617,7 @@ template <class Value, class Fields> PFPL_FN void decode(const Launch& launch, c
       const Value eb2 = 2 * (Value)job.bound;
       const bool more = job.more;
       u32 form = job.form;
-      if (more) request(s, next.source, next.form, next.length, next.left, turn ^ 1, tid);
+      if (more) request(s, next.source, next.form, next.length, next.left, turn ^ 1, tid, tid);
       if ((form == CODED || form == ZEROS) && !planes) form = NOTHING;
       Words4 counts{0, 0, 0, 0};
       if (form == CODED) {

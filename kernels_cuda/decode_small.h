@@ -115,7 +115,7 @@ template <class Value> PFPL_FN void decode_small(const Launch& launch, const Dec
       const u64 room = bytes - payload, left = before <= room ? room - before : 0;
       form = form_of(entry, left);
       const u32 units = (((u32)(field.stream + payload + before) & 15) + (entry & ~RAW_FLAG) + 15) / 16;
-      request(s, field.stream + payload + before, form, entry & ~RAW_FLAG, clamped(left), 0, (units - 1 - tid) % T);     // the first warp the last ones
+      request(s, field.stream + payload + before, form, entry & ~RAW_FLAG, clamped(left), 0, (units - 1 - tid) % T, tid);     // the first warp the last ones
     }
     begin = shared_address(s.coded[0]) + ((u32)(field.stream + payload + before) & 15);
     if (warp == 1) {
