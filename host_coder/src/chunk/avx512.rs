@@ -275,7 +275,9 @@ macro_rules! coder {
                 let (radius, one, sign) = (v::set1(RADIUS), v::bits(v::set1(1.0)), v::bits(v::set1(-0.0)));
                 let holds = |q, error| v::cmp::<_CMP_LE_OQ>(v::abs(error), s.eb) & v::cmp::<_CMP_LT_OQ>(v::abs(q), radius);
                 let x = v::from_bits(load(values));
-                let q = v::round::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(v::mul(x, s.inv));
+                // not subnormal, nor zero: no bound is less than a normal number, so the others are in bin 0; some processors multiply them slowly
+                let normal = v::test(v::bits(x), $words::set1($value::INFINITY.to_bits() as _));
+                let q = v::round::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(v::maskz_mul(normal, x, s.inv));
                 let error = v::sub(x, v::mul(q, s.eb2));
                 let nearest = holds(q, error);
                 let (mut q, mut bins) = (q, nearest);

@@ -64,7 +64,7 @@ impl Codec {
                 while let Some((batch, (values, table))) = next() {
                     let length = encode_chunks(worker, values, step, table.unwrap_or_default(), &mut stage, observe);
                     let coded = &stage[..length];
-                    turn.wait_for(batch);
+                    turn.wait_for(batch, threads);
                     let mut place = rest.lock().expect("no thread panics");
                     place.1 += coded.len();
                     let (out, after) = std::mem::take(&mut place.0).split_at_mut_checked(coded.len()).unwrap_or_default();
@@ -113,10 +113,10 @@ struct Turn {
 }
 
 impl Turn {
-    /// Spins for as long as a batch may take, and sleeps then: whoever is waited for may not have a core of its own.
-    fn wait_for(&self, batch: usize) {
+    /// Spins for as long as a batch of each of `threads` may take, and sleeps then: whoever is waited for may not have a core of its own.
+    fn wait_for(&self, batch: usize, threads: usize) {
         let come = || self.batch.load(Ordering::Acquire) >= batch;
-        for _ in 0..1000 {
+        for _ in 0..500 * threads {
             if come() {
                 return;
             }

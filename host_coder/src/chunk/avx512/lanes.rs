@@ -47,8 +47,8 @@ pub(super) mod f32 {
         __m512 as Vector, __mmask16 as Mask, _mm512_abs_ps as abs, _mm512_add_ps as add, _mm512_castps_si512 as bits,
         _mm512_castsi512_ps as from_bits, _mm512_cmp_ps_mask as cmp, _mm512_cmplt_epu32_mask as below, _mm512_cvtepi32_ps as from_int,
         _mm512_cvtps_epi32 as to_int, _mm512_mask_blend_epi32 as blend_bits, _mm512_mask_blend_ps as blend, _mm512_mask_mul_ps as mask_mul,
-        _mm512_mul_ps as mul, _mm512_range_ps as range, _mm512_reduce_or_epi32 as or, _mm512_roundscale_ps as round,
-        _mm512_set1_ps as set1, _mm512_sub_ps as sub,
+        _mm512_maskz_mul_ps as maskz_mul, _mm512_mul_ps as mul, _mm512_range_ps as range, _mm512_reduce_or_epi32 as or,
+        _mm512_roundscale_ps as round, _mm512_set1_ps as set1, _mm512_sub_ps as sub, _mm512_test_epi32_mask as test,
     };
 }
 
@@ -58,7 +58,7 @@ pub(super) mod f64 {
         __m512d as Vector, __mmask8 as Mask, _mm512_abs_pd as abs, _mm512_add_pd as add, _mm512_castpd_si512 as bits,
         _mm512_castsi512_pd as from_bits, _mm512_cmp_pd_mask as cmp, _mm512_cmplt_epu64_mask as below, _mm512_cvtepi64_pd as from_int,
         _mm512_cvtpd_epi64 as to_int, _mm512_mask_blend_epi64 as blend_bits, _mm512_mask_blend_pd as blend, _mm512_mask_mul_pd as mask_mul,
-        _mm512_mul_pd as mul, _mm512_range_pd as range, _mm512_reduce_or_epi64 as or, _mm512_roundscale_pd as round,
-        _mm512_set1_pd as set1, _mm512_sub_pd as sub,
+        _mm512_maskz_mul_pd as maskz_mul, _mm512_mul_pd as mul, _mm512_range_pd as range, _mm512_reduce_or_epi64 as or,
+        _mm512_roundscale_pd as round, _mm512_set1_pd as set1, _mm512_sub_pd as sub, _mm512_test_epi64_mask as test,
     };
 }
