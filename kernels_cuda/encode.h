@@ -82,7 +82,8 @@ template <class Value, u32 T, u32 PLANES, u32 STAGED> struct EncodeShared {
   PFPL_FN u32* planes() { return (u32*)(units + PLANES); }
   u8 level2[256];                               // level-2 bitmap
   alignas(16) u32 counts[T / 32], counts_upper[T / 32], bits[T / 32], sums[T / 32];     // of each warp
-  u32 ticket, field, tag, entry;
+  u64 draw;
+  u32 field, entry;
 };
 
 // ---------------------------------------------------------------- geometry
@@ -163,17 +164,37 @@ PFPL_FN void unpack(const Words4& u, u64* c) { c[0] = (u64)u.y << 32 | u.x; c[1]
 PFPL_FN Words4 pack(const u32* c) { return Words4{c[0], c[1], c[2], c[3]}; }
 PFPL_FN Words4 pack(const u64* c) { return Words4{(u32)c[0], (u32)(c[0] >> 32), (u32)c[1], (u32)(c[1] >> 32)}; }
 
-// A unit's codes with both tries; out of line, for few groups need it.
-template <class Value> PFPL_NOINLINE Words4 quantize_unit(const Words4* p, Step<Value> k) {
-  typename Element<Value>::Code c[16 / sizeof(Value)];
-  unpack(*p, c);
-  PFPL_UNROLL for (u32 j = 0; j < 16 / sizeof(Value); j++) c[j] = quantize_both(value_of(c[j]), k);
-  return pack(c);
+// A group of two units a thread, from `unit` on, with both tries: the codes of a thread that says `fails` go into its first two units, which
+// nobody needs any more.  Out of line, for few groups need it; the warp shares the values of a few failing lanes out.
+template <class Value, u32 T> PFPL_NOINLINE void quantize_again(Words4* units, u32 unit, bool fails, Step<Value> k) {
+  using Code = typename Element<Value>::Code;
+  constexpr u32 PER_UNIT = 16 / sizeof(Value), GROUP = 2 * PER_UNIT, LANES = 32 / GROUP, THREAD_UNITS = 1024 / T;
+  const u32 tid = thread_index(), lane = tid & 31, first = tid * THREAD_UNITS;
+  warp_barrier();
+  u32 failing = ballot(fails);
+  if (popcount(failing) > 4 * LANES) {
+    PFPL_UNROLL for (u32 i = 0; i < 2; i++) {
+      Code c[PER_UNIT];
+      unpack(units[value_unit(unit + i)], c);
+      PFPL_UNROLL for (u32 j = 0; j < PER_UNIT; j++) c[j] = quantize_both(value_of(c[j]), k);
+      units[value_unit(first + i)] = pack(c);
+    }
+  } else {
+    PFPL_ROLL do {
+      u32 mine = failing;                       // its lowest bit is the lane that this one takes a value of
+      PFPL_UNROLL for (u32 i = 0; i < LANES; i++) { if (lane / GROUP > i) mine &= mine - 1; failing &= failing - 1; }
+      if (mine) {
+        const u32 away = (lowest_bit(mine) - lane) * THREAD_UNITS + lane % GROUP / PER_UNIT, j = lane % PER_UNIT;
+        ((Code*)(units + value_unit(first + away)))[j] = quantize_both(((const Value*)(units + value_unit(unit + away)))[j], k);
+      }
+    } while (failing);
+  }
+  warp_barrier();
 }
 
 // This thread's words d + m (see transpose.h), last element first: rows[V-1-e], the upper halves at rows[2V-1-e].  Gives the OR of the
 // warp's d, of 64-bit words squeezed: bit 16 if any upper half, bit 8 if any upper quarter of a lower half is not 0.
-template <class Value, u32 T> PFPL_FN u32 code_values(const Words4* units, const Step<Value>& k, u32 tid, u32* rows) {
+template <class Value, u32 T> PFPL_FN u32 code_values(Words4* units, const Step<Value>& k, u32 tid, u32* rows) {
   using G = Geometry<Value, T>; using Code = typename Element<Value>::Code;
   constexpr u32 PER_UNIT = 16 / sizeof(Value), THREAD_UNITS = G::N / 4, GROUP = 2 * PER_UNIT;
   constexpr Code M = Element<Value>::NEGABINARY;
@@ -181,7 +202,8 @@ template <class Value, u32 T> PFPL_FN u32 code_values(const Words4* units, const
   Code before = Check<Value>::BIAS, all = 0;
   Check<Value> check;
   const Words4* const previous = units + value_unit(tid ? unit0 - 1 : 0);
-  if (tid) before = quantize_first(((const Value*)previous)[PER_UNIT - 1], k, check);
+  const Code last = quantize_first(((const Value*)previous)[PER_UNIT - 1], k, check);
+  if (tid) before = last;
   const u32 row = unit0 & ~7u, swizzle = unit0 >> 3 & 7, in_row = unit0 & 7;
   PFPL_UNROLL for (u32 g = 0; g < G::V / GROUP; g++) {
     const Words4* const p0 = units + (row | ((in_row + 2 * g) ^ swizzle));
@@ -190,10 +212,11 @@ template <class Value, u32 T> PFPL_FN u32 code_values(const Words4* units, const
     unpack(*p0, c); unpack(*p1, c + PER_UNIT);
     if (g) check = Check<Value>();
     PFPL_UNROLL for (u32 j = 0; j < GROUP; j++) c[j] = quantize_first(value_of(c[j]), k, check);
-    if (any(!check.holds(k))) {                 // some value of the warp's needs the second try, or its own bits
-      if (g == 0 && tid) { Code last[PER_UNIT]; unpack(quantize_unit<Value>(previous, k), last); before = last[PER_UNIT - 1]; }
-      unpack(quantize_unit<Value>(p0, k), c);
-      unpack(quantize_unit<Value>(p1, k), c + PER_UNIT);
+    const bool fails = !check.holds(k);
+    if (any(fails)) {                           // some value of the warp's needs the second try, or its own bits
+      if (g == 0 && tid) before = quantize_both(((const Value*)previous)[PER_UNIT - 1], k);
+      quantize_again<Value, T>(units, unit0 + 2 * g, fails, k);
+      if (fails) { unpack(units[value_unit(unit0)], c); unpack(units[value_unit(unit0 + 1)], c + PER_UNIT); }
     }
     PFPL_UNROLL for (u32 j = 0; j < GROUP; j++) {
       const Code d = c[j] - before + M;
@@ -273,11 +296,8 @@ template <class Value, u32 T, u32 RW> PFPL_FN void read_run(const u32* planes, u
 // `start`: no bitmap byte, or only zeros, before the run.
 template <class Value, u32 T, u32 RW> PFPL_FN void flag_run(const u32* planes, u32 word, bool start, u32* r, Flags<RW>& f) {
   read_run<Value, T, RW>(planes, word, r);
-  u32 last = 0;                                 // the bitmap byte before the run, on top
-  if (!start) {
-    const Words2 v = *(const Words2*)(planes + Geometry<Value, T>::place(word - 2));
-    last = nonzero_pair(v.x, v.y) << 17;
-  }
+  const Words2 v = *(const Words2*)(planes + Geometry<Value, T>::place(start ? word : word - 2));
+  const u32 last = start ? 0 : nonzero_pair(v.x, v.y) << 17;   // the bitmap byte before the run, on top
   u32 delta[2] = {0, 0};
   f.counts = 0;
   PFPL_UNROLL for (u32 g = 0; g < RW / 8; g++) {
@@ -323,10 +343,10 @@ template <u32 N, bool UNROLL, class Each> PFPL_FN void each_bit(u32 bits, Each e
   else for (; bits; bits &= bits - 1) each(lowest_bit(bits));
 }
 // Levels 3 and 4 and the chunk's last two bytes, from byte `at` of `out` on; one warp.
-template <bool UNROLL> PFPL_FN void stage_upper(u8* out, u32 at, bool empty, const UpperLevels& u, u32 lane) {
+PFPL_FN void stage_upper(u8* out, u32 at, bool empty, const UpperLevels& u, u32 lane) {
   if (!empty) {
     u32 p = at + u.kept_below;
-    each_bit<8, UNROLL>(u.flags, [&](u32 b) { out[p++] = (u8)((b < 4 ? u.level2.x : u.level2.y) >> (8 * (b & 3))); });
+    each_bit<8, true>(u.flags, [&](u32 b) { out[p++] = (u8)((b < 4 ? u.level2.x : u.level2.y) >> (8 * (b & 3))); });
     at += u.kept;
     if (u.flags != u.before) out[at + popcount(u.level4 & ((1u << lane) - 1))] = (u8)u.flags;
     at += popcount(u.level4);
@@ -396,8 +416,8 @@ PFPL_FN void fill_compact(u32* compact, u32 tid) {
 }
 
 // ---------------------------------------------------------------- sizes of earlier chunks
-template <u32 T> struct Look {                  // a thread's share of up to COVER words
-  static constexpr u32 LOADS = 6, COVER = LOADS * T;
+template <u32 T, u32 COUNT> struct Look {       // a thread's share of up to COVER words
+  static constexpr u32 LOADS = COUNT, COVER = LOADS * T;
   u32 w[LOADS];
   // Words first .. end-1, as they are now.
   PFPL_FN void issue(const u32* words, u32 first, u32 end, u32 tag, u32 tid) {
@@ -423,6 +443,7 @@ template <u32 T> struct Look {                  // a thread's share of up to COV
 
 // ================================================================ persistent blocks
 constexpr u32 ENCODE_THREADS = 128, ENCODE_BLOCKS = 5;          // a block; blocks an SM
+using EncodeLook = Look<ENCODE_THREADS, 10>;                    // a costly chunk is one and a half to two rounds of the grid long
 constexpr u32 HALF_WORDS = 2572;                                // staged words of one waiting chunk; chosen for ENCODE_BLOCKS
 constexpr u32 HALF_LEVELS = HALF_WORDS * 4 - 64 - 300;          // nonzero and kept level-1 bytes that surely fit (the rest is below 300)
 template <class Value> using Shared = EncodeShared<Value, ENCODE_THREADS, 512, 2 * HALF_WORDS>;
@@ -451,8 +472,8 @@ template <class Value, bool LIST> PFPL_NOINLINE Prefix write_late(const u32* wor
   const u32 tid = thread_index();
   p = enter_field<LIST>(p, fields, w);
   PFPL_ROLL do {
-    const u32 end = w.chunk - p.chunk > Look<T>::COVER ? p.chunk + Look<T>::COVER : w.chunk;
-    Look<T> look;
+    const u32 end = w.chunk - p.chunk > EncodeLook::COVER ? p.chunk + EncodeLook::COVER : w.chunk;
+    EncodeLook look;
     do look.issue(words, p.chunk, end, tag, tid); while (look.missing(tag));
     const u32 sum = warp_sum(look.sum(tag));
     if ((tid & 31) == 0) s.sums[tid >> 5] = sum;
@@ -538,7 +559,7 @@ template <class Value, bool LIST, u32 RW, bool BOTH> PFPL_FN void pack_chunk(Sha
     barrier();
     if (next < launch.chunks) load_chunk<Value, T>(s.units, fields[LIST ? next_field : 0], next - fields[LIST ? next_field : 0].first_chunk, tid);
   } else {
-    if (warp == 0) stage_upper<false>((u8*)out, nonzero + kept, nonzero == 0, upper, lane);
+    if (warp == 0) stage_upper((u8*)out, nonzero + kept, nonzero == 0, upper, lane);
     Tail tail, tail_first{0, 0, 0};
     bool pass = both;                           // the first of two
     PFPL_ROLL while (true) {
@@ -567,11 +588,11 @@ template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launc
   Shared<Value>& s = *shared_at<Shared<Value>>(opaque(shared_address(&shared_memory<Shared<Value>>())));      // the address computed once
   u32* const words = chunk_words(launch);
   u32 tid = thread_index();
-  if (tid == 0) { const u64 draw = fetch_add(control_word(launch), 1); s.ticket = (u32)draw; s.tag = tag_of(draw); }
+  if (tid == 0) s.draw = fetch_add(control_word(launch), 1);
   fill_compact(s.compact, tid);
   for (u32 i = block_index() * T + tid; i < launch.fields; i += grid_blocks() * T) if (fields[i].n == 0) finish_field<Value>(fields[i], 0);
   barrier();
-  Block b{s.ticket, 0, s.tag, 0, {NONE, 0, 0}, {NONE, 0, 0}, {0, 0, 0}};
+  Block b{(u32)s.draw, 0, tag_of(s.draw), 0, {NONE, 0, 0}, {NONE, 0, 0}, {0, 0, 0}};
   if (b.chunk < launch.chunks) {
     if (LIST) b.field = find_field(fields, launch, b.chunk);
     load_chunk<Value, T>(s.units, fields[LIST ? b.field : 0], b.chunk - fields[LIST ? b.field : 0].first_chunk, tid);
@@ -581,8 +602,8 @@ template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launc
     barrier();                                  // B0: values are here; the bytes staged before are complete
     tid = opaque(thread_index());
     const bool waiting = b.older.chunk != NONE;
-    u32 next = NONE;
-    if (tid == 0) next = (u32)fetch_add(control_word(launch), 1);          // long before it is needed
+    u64 draw;                                   // whole until it is stored: taking half of it here would wait for it
+    if (tid == 0) draw = fetch_add(control_word(launch), 1);    // long before it is needed
     if (LIST && waiting) b.prefix = enter_field<LIST>(b.prefix, fields, b.older);
     u32 rows[CHUNK_WORDS / T], bits;
     {
@@ -592,20 +613,19 @@ template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launc
     }
     if ((tid & 31) == 0) s.bits[tid >> 5] = bits;
     if (tid == 0) {
-      if (LIST && next < launch.chunks) s.field = find_field(fields, launch, next);
-      s.ticket = next;
+      if (LIST && (u32)draw < launch.chunks) s.field = find_field(fields, launch, (u32)draw);
+      s.draw = draw;
     }
-    Look<T> look;                               // at the sizes before the older waiting chunk; the transpose hides the loads
+    EncodeLook look;                            // at the sizes before the older waiting chunk; the transpose hides the loads
     const u32 end = waiting ? b.older.chunk : b.prefix.chunk;
     look.issue(words, b.prefix.chunk, end, b.tag, tid);
     transpose_rows<Value, T>(rows, bits, tid);
-    bool late = look.missing(b.tag) || end - b.prefix.chunk > Look<T>::COVER;
+    bool late = look.missing(b.tag) || end - b.prefix.chunk > EncodeLook::COVER;
     const u32 sum = warp_sum(look.sum(b.tag));
     if ((tid & 31) == 0) s.sums[tid >> 5] = sum;
     late = barrier_or(late);                    // B1: values all read
     tid = opaque(thread_index());
-    const u32 block_bits = or_of<WARPS>(s.bits), next_field = LIST ? s.field : 0;
-    next = s.ticket;
+    const u32 block_bits = or_of<WARPS>(s.bits), next_field = LIST ? s.field : 0, next = (u32)s.draw;
     if (within_half(block_bits) && next < launch.chunks) load_chunk<Value, T>(s.units, fields[LIST ? next_field : 0], next - fields[LIST ? next_field : 0].first_chunk, tid);
     store_planes<Value, T>(s.planes(), rows, bits, block_bits, tid);
     if (waiting && !late) {
@@ -624,6 +644,7 @@ template <class Value, bool LIST> PFPL_FN void encode_chunks(const Launch& launc
 
 // ================================================================ few chunks of one field: one a block
 constexpr u32 SMALL_THREADS = 256, SMALL_BLOCKS = 4, SMALL_CHUNKS = 512;       // a block; blocks an SM; chunks at most
+using SmallLook = Look<32, 6>;
 template <class Value> using SmallShared = EncodeShared<Value, SMALL_THREADS, 1024, 4736>;      // staged: room for all levels of a chunk that turns out raw
 
 template <class Value> PFPL_FN void encode_small(const Launch& launch, const EncodeField& field) {
@@ -650,7 +671,7 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
     const u32 bits = code_values<Value, T>(s.units, step, tid, rows);
     transpose_rows<Value, T>(rows, G::SETS == 2 ? NONE : bits, tid);
     store_planes<Value, T>(planes, rows, NONE, NONE, tid);
-    if (tid == 0) { s.tag = tag_of(draw); s.ticket = (u32)draw; }
+    if (tid == 0) s.draw = draw;
     barrier();                                  // planes are here
     u32 r[RW];
     Flags<RW> f;
@@ -659,7 +680,7 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
     if (lane == 31) s.counts[warp] = scan;
     s.level2[tid] = (u8)f.changed;
     barrier();                                  // counts and level 2's bitmap are here
-    const u32 total = sum_of<WARPS>(s.counts), nonzero = total & 0xffff, kept = total >> 16, tag = s.tag;
+    const u32 total = sum_of<WARPS>(s.counts), nonzero = total & 0xffff, kept = total >> 16, tag = tag_of(s.draw);
     UpperLevels upper;
     if (warp == 0) {
       upper = upper_levels(s.level2, lane);
@@ -671,7 +692,7 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
     }
     Tail tail;
     if (chunk == own) {
-      if (warp == 0) stage_upper<true>((u8*)s.staged, nonzero + kept, nonzero == 0, upper, lane);
+      if (warp == 0) stage_upper((u8*)s.staged, nonzero + kept, nonzero == 0, upper, lane);
       const u32 at = scan - f.counts + sum_below<WARPS>(s.counts, warp);
       tail = stage_run<RW, true>(s.staged, s.compact, r, f, at & 0xffff, nonzero + (at >> 16));
     }
@@ -682,10 +703,10 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
       u32 before, missing;
       PFPL_ROLL for (int i = 0; i < PATIENCE; i++) {
         before = 0; missing = NONE;
-        PFPL_ROLL for (u32 first = 0; first < own; first += Look<32>::COVER) {
-          Look<32> look;
-          look.issue(words, first, first + Look<32>::COVER < own ? first + Look<32>::COVER : own, tag, lane);
-          PFPL_UNROLL for (u32 k = 0; k < Look<32>::LOADS; k++) if ((look.w[k] ^ tag) >> SIZE_BITS) missing = first + lane + 32 * k;
+        PFPL_ROLL for (u32 first = 0; first < own; first += SmallLook::COVER) {
+          SmallLook look;
+          look.issue(words, first, first + SmallLook::COVER < own ? first + SmallLook::COVER : own, tag, lane);
+          PFPL_UNROLL for (u32 k = 0; k < SmallLook::LOADS; k++) if ((look.w[k] ^ tag) >> SIZE_BITS) missing = first + lane + 32 * k;
           before += look.sum(tag);
         }
         if (!any(missing != NONE)) break;
@@ -704,7 +725,7 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
   const u64 at = payload_offset<Value>(field) + before;
   if (at + length <= field.capacity) write_out<T>(s.staged, global<u8>(field.stream + at), length, tid);
   if (tid == 0 && own == launch.chunks - 1) finish_field<Value>(field, (u64)before + length);
-  if (s.ticket == grid_blocks() - 1) end_of_epoch<T>(launch, s.tag, tid);
+  if ((u32)s.draw == grid_blocks() - 1) end_of_epoch<T>(launch, tag_of(s.draw), tid);
 }
 
 }  // namespace pfpl
