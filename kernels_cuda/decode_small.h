@@ -2,6 +2,7 @@
 //
 // A thread owns V consecutive codes; 32 / V neighbouring lanes, its parts, share a group of 32, each lane with as many planes.  One chunk:
 //
+//       the blocks ask for the whole stream into the second-level cache, before the work before them has ended
 //       every warp for itself reads the table where it should be, and requests the coded bytes
 //       the first warp, which requested the chunk's end, works the levels 4 to 2; another judges the header
 //   B0  levels, coded bytes and the header's verdict are here
@@ -17,6 +18,7 @@
 namespace pfpl {
 
 constexpr u32 DECODE_SMALL_THREADS = 256, DECODE_SMALL_BLOCKS = 4;
+constexpr u32 LINE = 128;                       // bytes that a prefetch brings
 constexpr u32 NEAR = 255;                       // entries before a chunk that every warp adds up for itself, at most
 template <class Value> using DecodeSmallShared = DecodeShared<Value, DECODE_SMALL_THREADS>;
 
@@ -76,7 +78,6 @@ template <class Value> PFPL_NOINLINE Before sum_far(const u32* entries, u64 coun
   if (tid % 32 == 0) { s.totals[tid / 32] = sum; s.counts[tid / 32] = b.bad; }
   barrier();
   PFPL_ROLL for (u32 q = 0; q < T / 32; q++) { b.bytes += s.totals[q]; b.bad |= s.counts[q] != 0; }
-  barrier();
   return b;
 }
 
@@ -87,6 +88,8 @@ template <class Value> PFPL_FN void decode_small(const Launch& launch, const Dec
   auto& s = *shared_at<DecodeSmallShared<Value>>(opaque(shared_address(&shared_memory<DecodeSmallShared<Value>>())));
   const u32 tid = thread_index(), lane = tid % 32, warp = tid / 32, own = block_index();
   if (warp == 0) fill_tables(s, lane);
+  const u64 ahead = ((u64)grid_blocks() * tid + own) * LINE;
+  if (field.first < E::CODES && ahead < field.bytes) prefetch(field.stream + ahead);        // all blocks together, all of the stream
   await_predecessors();
   if (own >= launch.chunks) { if (tid == 0) judge_only<Value>(field); return; }
 

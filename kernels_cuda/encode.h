@@ -656,6 +656,8 @@ template <class Value> PFPL_FN void encode_small(const Launch& launch, const Enc
   u32* const words = chunk_words(launch);
   u32* const planes = s.planes();
   fill_compact(s.compact, tid);
+  const u64 ahead = ((u64)own * T + tid) * (CHUNK_BYTES / T);
+  if (ahead < field.n * sizeof(Value)) prefetch(field.field + ahead);
   await_predecessors();
   if (own >= launch.chunks) { if (own == 0 && tid == 0) finish_field<Value>(field, 0); return; }
   load_chunk<Value, T>(s.units, field, own, tid);

@@ -140,6 +140,9 @@ PFPL_FN void fence() { __threadfence(); }
 
 // Global memory that nothing writes after await_predecessors(); not through the non-coherent cache, whose contents may be older.
 PFPL_FN u32 load_constant(const u32* p) { return *p; }
+// Asks for the line at `address` into the second-level cache.  That is where all agree on what memory holds, so it may come before
+// await_predecessors(); an address that is not mapped does nothing.
+PFPL_FN void prefetch(u64 address) { asm volatile("prefetch.global.L2 [%0];" :: "l"(address)); }
 // Global memory at a 16-byte aligned address.
 PFPL_FN void store_words(Words4* p, Words4 v) { asm volatile("st.global.v4.u32 [%0],{%1,%2,%3,%4};" :: "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory"); }
 // Shared memory, not merged with an earlier load of the same address.

@@ -99,6 +99,7 @@ template <int WORDS> PFPL_FN u32 load_relaxed_at(const u32* p) { return load_rel
 template <class T> PFPL_FN T* global(u64 address) { return (T*)address; }
 
 PFPL_FN u32 load_constant(const u32* p) { return *p; }
+PFPL_FN void prefetch(u64) {}
 PFPL_FN void store_words(Words4* p, Words4 v) { *p = v; }
 PFPL_FN Words4 load_again(const Words4* p) { return *p; }
 
