@@ -12,11 +12,14 @@ use crate::device::DeviceArgs;
 /// Every restored value differs from the original by at most the bound, in exact arithmetic; what cannot be binned so (NaN, infinities,
 /// values too large or too fine) comes back bit for bit.
 #[derive(Parser)]
-#[command(name = "pfpl", version, propagate_version = true)]
+#[command(name = "pfpl", version, propagate_version = true, after_help = EXIT_STATUS)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
 }
+
+const EXIT_STATUS: &str =
+    "Exit status: 0 done, 1 verify found the bound broken, 2 usage, 3 an input, an output or the machine is to blame.";
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -29,14 +32,15 @@ pub enum Command {
     Completions {
         shell: clap_complete::Shell,
     },
-    /// Print the manual page.
+    /// Print the manual page, all commands on one: pfpl man | man -l -
     Man,
 }
 
 /// Compress a field into a stream.
 #[derive(clap::Args)]
 pub struct Compress {
-    /// Raw little-endian values (.f32, .f64, or any name with --dtype) or NumPy .npy; - for standard input.
+    /// Raw little-endian values (.f32, .f64, or any name with --dtype) or NumPy .npy, whose values are taken in C order; - for standard
+    /// input. The stream does not record a shape.
     pub input: PathBuf,
     /// Stream to write; - for standard output [default: INPUT.pfpl]
     pub output: Option<PathBuf>,
@@ -58,9 +62,11 @@ pub struct Compress {
 pub struct Decompress {
     /// Stream to read; - for standard input.
     pub stream: PathBuf,
-    /// Field to write: raw little-endian, or .npy; - for standard output [default: STREAM without .pfpl]
+    /// Field to write: raw little-endian, or .npy where the name says so; - for standard output [default: STREAM without .pfpl]
+    ///
+    /// A name that ends in .f32 or .f64 must be that of the stream's type.
     pub output: Option<PathBuf>,
-    /// Write .npy of this shape, in C order: lengths separated by commas.
+    /// Write .npy of this shape, in C order: lengths separated by commas. Without it .npy has one axis, whatever the shape was.
     #[arg(long, value_delimiter = ',', value_name = "D,D,…")]
     pub shape: Option<Vec<u64>>,
     #[command(flatten)]
@@ -136,14 +142,21 @@ impl Threads {
 }
 
 #[derive(clap::Args)]
-#[group(skip)]
-pub struct StepArgs {
+#[group(required = true, multiple = false)]
+struct BoundArgs {
     /// Largest difference allowed between a value and its restored value.
-    #[arg(long, required_unless_present = "rel", conflicts_with = "rel", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     bound: Option<f64>,
     /// The bound as a part of the range of the field's finite values.
     #[arg(long, allow_negative_numbers = true)]
     rel: Option<f64>,
+}
+
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct StepArgs {
+    #[command(flatten)]
+    bound: BoundArgs,
     /// Use the bound itself, the largest power of two below it (pays for values whose own precision is near the bound), or whichever
     /// gives the smaller stream on a sample.
     #[arg(long, value_enum, default_value_t = StepChoice::Exact)]
@@ -163,7 +176,7 @@ pub enum StepChoice {
 impl StepArgs {
     /// The bound asked for, as a number; `range` gives that of the finite values.
     fn number(&self, range: impl FnOnce() -> Option<f64>) -> anyhow::Result<f64> {
-        let Some(rel) = self.rel else { return Ok(self.bound.expect("one of the two is required")) };
+        let Some(rel) = self.bound.rel else { return Ok(self.bound.bound.expect("one of the two is required")) };
         match range() {
             Some(range) if range > 0.0 => Ok(rel * range),
             _ => Err(crate::usage("--rel needs a field with two different finite values: give --bound")),

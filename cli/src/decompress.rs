@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use npyz::WriterBuilder;
 use pfpl::internal::Codec;
-use pfpl::{Element, Header};
+use pfpl::{Element, ElementType, Header};
 
 use crate::args;
 use crate::input::{Bytes, with_element};
@@ -17,14 +17,28 @@ pub fn run(args: &args::Decompress) -> anyhow::Result<()> {
         Some(output) => output.clone(),
         None => default_output(&args.stream)?,
     };
-    let npy = args.shape.is_some() || output.extension().is_some_and(|ending| ending == "npy");
-    let output = Output::new(&output, args.force)?;
+    let target = output;
+    let ending = target.extension().and_then(|ending| ending.to_str());
+    let npy = args.shape.is_some() || ending == Some("npy");
+    let output = Output::new(&target, args.force)?;
     let stream = Bytes::open(&args.stream)?;
     let name = args.stream.display();
     let header = Header::read(&stream).with_context(|| format!("cannot read {name}"))?;
     // before anything is sized by the header
     if header.stream_bytes() > stream.len() as u64 {
         return Err(pfpl::Error::Truncated { needed: header.stream_bytes() }).with_context(|| format!("cannot read {name}"));
+    }
+    // whoever reads the file goes by its name
+    let told = match ending {
+        Some("f32") => Some(ElementType::F32),
+        Some("f64") => Some(ElementType::F64),
+        _ => None,
+    };
+    if told.is_some_and(|told| told != header.element) {
+        return Err(crate::usage(format!("{name} holds {} values: {} would tell another type", header.element, target.display())));
+    }
+    if told.is_some() && npy {
+        eprintln!("pfpl: {} will be .npy, as --shape asks, whatever its name", target.display());
     }
     let before = match (npy, &args.shape) {
         (false, _) => Vec::new(),

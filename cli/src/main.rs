@@ -8,6 +8,7 @@ mod device;
 mod exact;
 mod input;
 mod inspect;
+mod manual;
 mod output;
 mod progress;
 mod verify;
@@ -57,11 +58,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             clap_complete::generate(shell, &mut Args::command(), "pfpl", &mut script);
             output::print(&script)?;
         }
-        Command::Man => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Args::command()).render(&mut page)?;
-            output::print(&page)?;
-        }
+        Command::Man => output::print(manual::page(Args::command())?)?,
     }
     Ok(ExitCode::SUCCESS)
 }

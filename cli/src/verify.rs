@@ -20,8 +20,10 @@ const PIECE: usize = 1 << 23;
 struct Comparison {
     max_error: f64,
     past_bound: u64,
+    /// Of those past the bound, pairs that are not both finite.
+    not_finite: u64,
     raw: u64,
-    /// Sum of squared errors and number of the finite values.
+    /// Sum of squared errors and number of the pairs that are both finite.
     squares: f64,
     finite: u64,
 }
@@ -32,7 +34,11 @@ impl Comparison {
         self.raw += u64::from(!y.is_bin(bound));
         let (x, y): (f64, f64) = (x.into(), y.into());
         if !(x.is_finite() && y.is_finite()) {
-            self.past_bound += u64::from(!same_bits);
+            if !same_bits {
+                self.past_bound += 1;
+                self.not_finite += 1;
+                self.max_error = f64::INFINITY;
+            }
             return self;
         }
         let error = (x - y).abs();
@@ -47,6 +53,7 @@ impl Comparison {
         Self {
             max_error: self.max_error.max(other.max_error),
             past_bound: self.past_bound + other.past_bound,
+            not_finite: self.not_finite + other.not_finite,
             raw: self.raw + other.raw,
             squares: self.squares + other.squares,
             finite: self.finite + other.finite,
@@ -64,29 +71,34 @@ pub fn run(args: &args::Verify) -> anyhow::Result<bool> {
     let header = Header::read(&stream).with_context(|| format!("cannot read {name}"))?;
     let field = Field::open_as(&args.original, &args.field, Some(header.element))?;
     ensure!(field.element == header.element, "{name} holds {} values, the original {}", header.element, field.element);
+    let n = with_element!(header.element, T => field.values::<T>().len());
+    ensure!(header.n == n as u64, "{name} holds {} values, the original {n}", header.n);
     let (comparison, range) = args.threads.run(|| {
         with_element!(header.element, T => compare::<T>(field.values(), &stream, &header).map(|done| (done, finite_range(field.values::<T>()))))
     })?.with_context(|| format!("cannot decompress {name}"))?;
-    let Comparison { max_error, past_bound, raw, squares, finite } = comparison;
-    let root_mean_square = (squares / finite as f64).sqrt();
+    let Comparison { max_error, past_bound, not_finite, raw, squares, finite } = comparison;
     let mut text = String::new();
     writeln!(text, "max error         {max_error:e}")?;
     writeln!(text, "bound             {:e}", header.bound.get())?;
     writeln!(text, "values past it    {past_bound} of {}", header.n)?;
+    if not_finite > 0 {
+        writeln!(text, "of these          {not_finite} where NaN or infinity is not what it was, or a value became one")?;
+    }
     writeln!(text, "values kept raw   {raw}")?;
-    match range {
-        Some(range) if root_mean_square > 0.0 => writeln!(text, "PSNR              {:.2} dB", 20.0 * (range / root_mean_square).log10()),
-        _ => writeln!(text, "PSNR              none: no error, or no finite value"),
-    }?;
+    let psnr = match range {
+        _ if not_finite > 0 => "-inf dB".into(),
+        None => "none: no finite value".into(),
+        Some(_) if max_error == 0.0 => "none: no error".into(),
+        Some(0.0) => "none: the field is constant".into(),
+        Some(range) => format!("{:.2} dB", 20.0 * (range / (squares / finite as f64).sqrt()).log10()),
+    };
+    writeln!(text, "PSNR              {psnr}")?;
     writeln!(text, "ratio             {:.3}", (header.n as f64 * header.element.bytes() as f64) / header.stream_bytes() as f64)?;
     print(text)?;
     Ok(past_bound == 0)
 }
 
 fn compare<T: Value>(field: &[T], stream: &[u8], header: &Header) -> Result<Comparison, pfpl::Error> {
-    if header.n != field.len() as u64 {
-        return Err(pfpl::Error::WrongCount { found: header.n });
-    }
     // what no piece of an empty field would find
     if header.stream_bytes() > stream.len() as u64 {
         return Err(pfpl::Error::Truncated { needed: header.stream_bytes() });

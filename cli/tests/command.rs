@@ -224,6 +224,83 @@ fn a_broken_bound_is_reported() {
 }
 
 #[test]
+fn a_finite_value_against_one_that_is_not() {
+    let sandbox = Sandbox::new();
+    let field = wave(10_000);
+    sandbox.write("wave.f32", bytes(&field));
+    let report = |at: usize, value: f32| {
+        let mut other = field.clone();
+        other[at] = value;
+        sandbox.write("other.f32", bytes(&other));
+        // lost by the stream, and restored where it was not
+        [("wave.f32", "other.f32"), ("other.f32", "wave.f32")].map(|(original, coded)| {
+            sandbox.succeed(&format!("compress {coded} stream.pfpl --bound 1e-3 --force"));
+            let output = sandbox.run(&format!("verify {original} stream.pfpl"));
+            (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        })
+    };
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        for (code, report) in report(5000, value) {
+            assert_eq!(code, Some(1), "{report}");
+            for line in
+                ["max error         inf\n", "values past it    1 of 10000\nof these          1 where", "PSNR              -inf dB\n"]
+            {
+                assert!(report.contains(line), "{report}");
+            }
+        }
+    }
+    // a finite value past the bound has its own error
+    for (code, report) in report(5000, 1000.0) {
+        assert!(code == Some(1) && !report.contains("inf") && !report.contains("of these"), "{report}");
+    }
+    // a payload of NaN is a value like another
+    let mut other = field.clone();
+    other[1] = f32::from_bits(0x7fc0_0001);
+    sandbox.write("one.f32", bytes(&other));
+    other[1] = f32::from_bits(0x7fc0_0002);
+    sandbox.write("two.f32", bytes(&other));
+    sandbox.succeed("compress one.f32 --bound 1e-3");
+    assert!(sandbox.succeed("verify one.f32 one.f32.pfpl").contains("values past it    0 of 10000"));
+    let output = sandbox.run("verify two.f32 one.f32.pfpl");
+    assert!(output.status.code() == Some(1) && String::from_utf8(output.stdout).unwrap().contains("max error         inf\n"));
+}
+
+#[test]
+fn fields_without_a_psnr() {
+    let sandbox = Sandbox::new();
+    for (field, psnr) in
+        [([0.7f32; 100], "none: the field is constant"), ([0.0; 100], "none: no error"), ([f32::NAN; 100], "none: no finite value")]
+    {
+        sandbox.write("field.f32", bytes(&field));
+        sandbox.succeed("compress field.f32 --bound 0.25 --force");
+        let report = sandbox.succeed("verify field.f32 field.f32.pfpl");
+        assert!(report.contains(&format!("PSNR              {psnr}\n")), "{report}");
+    }
+}
+
+#[test]
+fn a_name_does_not_contradict_the_type() {
+    let sandbox = Sandbox::new();
+    let field = wave(6);
+    sandbox.write("wave.f32", bytes(&field));
+    sandbox.write("other.f64", b"not to be lost");
+    sandbox.succeed("compress wave.f32 --bound 1e-3");
+    sandbox.fail("decompress wave.f32.pfpl raw.f64", 2, "holds f32 values");
+    sandbox.fail("decompress wave.f32.pfpl other.f64 --force", 2, "holds f32 values");
+    assert_eq!(fs::read(sandbox.path("other.f64")).unwrap(), b"not to be lost");
+    for name in ["raw.f32", "raw.bin", "raw"] {
+        let output = sandbox.run(&format!("decompress wave.f32.pfpl {name}"));
+        assert!(output.status.success() && output.stderr.is_empty(), "{name}");
+        assert_close(&field, &fs::read(sandbox.path(name)).unwrap(), 1e-3);
+    }
+    // what --shape makes of a raw name is said
+    let output = sandbox.run("decompress wave.f32.pfpl shaped.f32 --shape 2,3");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && told.contains("shaped.f32 will be .npy") && told.lines().count() == 1, "{told}");
+    assert!(fs::read(sandbox.path("shaped.f32")).unwrap().starts_with(b"\x93NUMPY"));
+}
+
+#[test]
 fn verify_counts_raw_values() {
     let sandbox = Sandbox::new();
     let mut field = wave(10_000);
@@ -259,7 +336,9 @@ fn clear_errors_that_lose_nothing() {
     for bound in ["nan", "0", "-1", "inf", "1e-40", "3e38"] {
         sandbox.fail(&format!("compress wave.f32 --bound {bound} --force"), 2, "not usable");
     }
-    sandbox.fail("compress wave.f32", 2, "--bound");
+    for command in ["compress wave.f32", "bench wave.f32"] {
+        sandbox.fail(command, 2, "<--bound <BOUND>|--rel <REL>>");
+    }
     sandbox.fail("compress wave.f32 --bound 1 --rel 1", 2, "cannot be used with");
     sandbox.fail("compress wave.f32 --bound 1", 3, "--force");
     sandbox.fail("compress wave.f32 nowhere/out.pfpl --bound 1", 3, "cannot write nowhere/out.pfpl");
@@ -268,7 +347,7 @@ fn clear_errors_that_lose_nothing() {
     sandbox.fail("decompress damaged.pfpl", 3, "chunk 0");
     sandbox.fail("inspect cut.pfpl", 3, "truncated");
     sandbox.fail("verify odd.f32 wave.f32.pfpl", 3, "not a whole number");
-    sandbox.fail("verify name wave.f32.pfpl", 3, "5000 values");
+    sandbox.fail("verify name wave.f32.pfpl", 3, "wave.f32.pfpl holds 5000 values, the original 10");
     sandbox.fail("decompress name", 2, ".pfpl");
     // what was there before a failed --force is still there
     sandbox.fail("decompress damaged.pfpl wave.f32 --force", 3, "chunk 0");
@@ -406,6 +485,15 @@ fn bench_reports_figures() {
     for key in ["encode_bytes_per_s", "decode_bytes_per_s", "memcpy_bytes_per_s", "ratio"] {
         assert!(report[key].as_f64().unwrap() > 0.0, "{key}");
     }
+    // one batch of chunks is one thread's work, however many there are
+    let report: serde_json::Value =
+        serde_json::from_str(&sandbox.succeed("bench wave.f32 --bound 1e-3 --threads 3 --device cpu --json")).unwrap();
+    assert_eq!((report["threads"].as_u64(), report["threads_given"].as_u64()), (Some(1), Some(3)));
+    assert!(sandbox.succeed("bench wave.f32 --rel 1e-3 --threads 3 --device cpu").contains("cpu: 1 of 3 threads had work"));
+    sandbox.write("many.f32", bytes(&wave(8 << 20)));
+    let report: serde_json::Value =
+        serde_json::from_str(&sandbox.succeed("bench many.f32 --bound 1e-3 --threads 2 --device cpu --json")).unwrap();
+    assert_eq!((report["threads"].as_u64(), report["threads_given"].as_u64()), (Some(2), Some(2)));
 }
 
 #[test]
@@ -433,7 +521,19 @@ fn devices() {
 fn completions_and_manual() {
     let sandbox = Sandbox::new();
     assert!(sandbox.succeed("completions bash").contains("decompress"));
-    assert!(sandbox.succeed("man").contains(".TH pfpl"));
+    let manual = sandbox.succeed("man");
+    assert!(manual.starts_with(".ie") && manual.contains(".TH pfpl 1"), "{manual}");
+    // each option of each command, and no other page
+    for command in ["compress", "decompress", "inspect", "verify", "bench", "completions", "man"] {
+        let (_, part) = manual.split_once(&format!("\n.SH \"pfpl {command}\"\n")).unwrap_or_else(|| panic!("{command}: {manual}"));
+        let part = part.split("\n.SH ").next().unwrap();
+        let help = sandbox.succeed(&format!("{command} --help"));
+        for option in help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2) {
+            let option: String = option.chars().take_while(|&c| c == '-' || c.is_ascii_alphanumeric()).collect();
+            assert!(part.contains(&option.replace('-', "\\-")), "{command} {option}: {part}");
+        }
+    }
+    assert!(!manual.contains("(1)"), "{manual}");
 }
 
 /// Runs a shell script with `$PFPL`; `None`, after saying so, where the machine does not allow what it needs.
