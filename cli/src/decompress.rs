@@ -35,7 +35,7 @@ pub fn run(args: &args::Decompress) -> anyhow::Result<()> {
         _ => None,
     };
     if told.is_some_and(|told| told != header.element) {
-        return Err(crate::usage(format!("{name} holds {} values: {} would tell another type", header.element, target.display())));
+        return Err(crate::usage(format!("{name} holds {} values: {} names another type", header.element, target.display())));
     }
     if told.is_some() && npy {
         eprintln!("pfpl: {} will be .npy, as --shape asks, whatever its name", target.display());

@@ -82,7 +82,7 @@ pub fn run(args: &args::Verify) -> anyhow::Result<bool> {
     writeln!(text, "bound             {:e}", header.bound.get())?;
     writeln!(text, "values past it    {past_bound} of {}", header.n)?;
     if not_finite > 0 {
-        writeln!(text, "of these          {not_finite} where NaN or infinity is not what it was, or a value became one")?;
+        writeln!(text, "of these          {not_finite} where the original or the restored value is NaN or infinite")?;
     }
     writeln!(text, "values kept raw   {raw}")?;
     let psnr = match range {
