@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Compresses a real field that ships with the project, restores it, checks the bound and measures.
+# Sets up what is missing, builds the command, and with it compresses a real field that ships with the project, restores it, checks the
+# bound and measures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 field=tests/data/etopo120_rose_90x180.f32
-cargo build -q --release -p pfpl-cli
+scripts/setup.sh build
+cargo build --release -p pfpl-cli
 pfpl=${CARGO_TARGET_DIR:-target}/release/pfpl
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
