@@ -21,6 +21,9 @@ for name in $needed; do case $name in libc.so.* | libm.so.* | libgcc_s.so.* | li
 echo "== pkg-config"
 cc -std=c11 -Wall -Wextra -Werror -pedantic -fsanitize=address -g -o "$work/c" "$here/consumer.c" $flags -lm
 "$work/c"
+sed -n '/^```c$/,/^```$/{/^```/d;p}' "$here/../../README.md" >"$work/readme.c"
+cc -std=c11 -Wall -Wextra -Werror -pedantic -o "$work/readme" "$work/readme.c" $flags
+"$work/readme"
 c++ -std=c++17 -Wall -Wextra -Werror -pedantic -o "$work/cpp" "$here/consumer.cpp" $flags
 "$work/cpp"
 gfortran -std=f2008 -Wall -J "$work" -o "$work/fortran" "$work/prefix/share/pfpl/pfpl.f90" "$here/consumer.f90" $flags
