@@ -98,12 +98,79 @@ fn contents<T: Value>() {
         (0..n).map(|i| if i % 251 == 0 { T::of_bits(u64::MAX >> 1) } else { value(i as u64 % 4) }).collect(),
         (0..n).map(|i| if i % 2 == 0 { T::of_bits(u64::MAX / 3 * 2) } else { value(3) }).collect(),
         (0..n as u64).map(|i| T::of_bits(i.wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect(),
+        // raw codes close to each other at the ends of blocks, infinity between them
+        (0..n)
+            .map(|i| {
+                if i % 256 == 255 {
+                    T::of_bits(u64::MAX)
+                } else if i == 300 {
+                    T::of_bits(0x7F80_0000)
+                } else {
+                    value(i as u64 % 900)
+                }
+            })
+            .collect(),
+        (0..n)
+            .map(|i| {
+                if i % 256 >= 200 {
+                    T::of_bits(u64::MAX)
+                } else if i % 7 == 0 {
+                    T::of_bits(0x60AD_78EC)
+                } else {
+                    value(1120)
+                }
+            })
+            .collect(),
         // chunks whose coded length is around the raw one's
         (0..n as u64).map(|i| T::of_bits(i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (i / 64 % 9))).collect(),
     ];
     for field in &fields {
         check(field, bound, 0);
     }
+}
+
+/// Raw codes at the ends of blocks, near each other and to those of ordinary values or far from them, in a few patterns of many: what a block's
+/// codes are taken for must not hang on some of them.
+fn clusters<T: Value>(rounds: u64) {
+    let ones = !0u64 >> (64 - T::WIDTH);
+    let centres =
+        [0, 1, 0x5555, 0x7FFF, 0x8000, 0xFFFF, 2 * T::RADIUS - 1, 2 * T::RADIUS, ones, ones - 0x5555, ones / 2, 0x7F80_0000, 0xFFC0_0000];
+    for seed in 0..rounds {
+        let mut state = seed;
+        let mut below = move |n: usize| {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let z = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            ((z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB) >> 33) as usize % n
+        };
+        let bound = [1.0, 1e-3, 3e-5, f32::MIN_POSITIVE][below(4)];
+        let mut field = Vec::new();
+        for _ in 0..T::CODES / 256 {
+            let [usual, odd, last] = [(); 3].map(|()| centres[below(centres.len())]);
+            let (spread, every) = ([1, 2, 100, 0x2AAA, 0x5556][below(5)], [3, 50, 128, 1000][below(4)]);
+            for i in 0..256 {
+                let centre = if i == 255 {
+                    last
+                } else if i % every == every - 1 {
+                    odd
+                } else {
+                    usual
+                };
+                let code = centre.wrapping_sub(below(spread) as u64) & ones;
+                field.push(if code < 2 * T::RADIUS { T::value(code, bound) } else { T::of_bits(code) });
+            }
+        }
+        check(&field, bound, 0);
+    }
+}
+
+#[test]
+fn clusters_f32() {
+    clusters::<f32>(300);
+}
+
+#[test]
+fn clusters_f64() {
+    clusters::<f64>(150);
 }
 
 #[test]

@@ -102,7 +102,8 @@ fn quantize(x: Eight, lanes: &Lanes) -> V {
 
 /// What [`quantize_any`] met.
 struct Met {
-    span: Span,
+    /// None: the codes have not been looked at, and may be raw ones.
+    span: Option<Span>,
     /// A nearest bin fails.
     missed: bool,
     /// There are raw values in many places.
@@ -121,11 +122,8 @@ fn upto(codes: V, limit: u32) -> Eight {
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 fn quantize_any<const RAW: bool>(values: &[f32], lanes: &Lanes, before: u32, codes: &mut Codes) -> Met {
+    // not kept with RAW: blocks with raw values are rarely short
     let mut span = Span::of(before);
-    if RAW {
-        // not looked at in this variant: blocks with raw values are rarely short
-        span.add(_mm256_set1_epi32(-1));
-    }
     let row = |i: usize| eight(&values[8 * i..]);
     // a bit for each pair
     let (mut missed, mut again) = (0u32, 0u32);
@@ -165,10 +163,12 @@ fn quantize_any<const RAW: bool>(values: &[f32], lanes: &Lanes, before: u32, cod
         again &= again - 1;
         for i in [2 * i, 2 * i + 1] {
             codes[i] = quantize(row(i), lanes);
-            span.add(codes[i]);
+            if !RAW {
+                span.add(codes[i]);
+            }
         }
     }
-    Met { span, missed: missed != 0, raw: raw > 0 }
+    Met { span: (!RAW).then_some(span), missed: missed != 0, raw: raw > 0 }
 }
 
 /// Codes `values` to the start of `out`; see [`Chunked::encode`](super::super::Chunked::encode).
@@ -204,7 +204,7 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers, out: &[u8])
         let mut missed = false;
         if !short {
             let near = if habits.expects_misses() { None } else { quantize_near(values, lanes, before, &mut codes) };
-            let met = near.map(|span| Met { span, missed: false, raw: false }).unwrap_or_else(|| {
+            let met = near.map(|span| Met { span: Some(span), missed: false, raw: false }).unwrap_or_else(|| {
                 if habits.raw {
                     quantize_any::<true>(values, lanes, before, &mut codes)
                 } else {
@@ -213,9 +213,9 @@ fn fill_planes(values: &[f32], lanes: &Lanes, buffers: &mut Buffers, out: &[u8])
             });
             habits.raw = met.raw;
             missed = met.missed;
-            habits.long = missed || !met.span.upto(SHORT);
+            habits.long = missed || !met.span.is_some_and(|span| span.upto(SHORT));
             last = bytemuck::cast_slice::<V, u32>(&codes)[255];
-            short = met.span.is_short(last);
+            short = met.span.is_some_and(|span| span.is_short(last));
             if short {
                 shorten(&codes, &mut short_codes);
             }
