@@ -66,7 +66,7 @@ pub struct Decompress {
     ///
     /// A name that ends in .f32 or .f64 must be that of the stream's type.
     pub output: Option<PathBuf>,
-    /// Write .npy of this shape, in C order: lengths separated by commas. Without it .npy has one axis, whatever the shape was.
+    /// Write .npy of this shape, in C order: at most 64 lengths separated by commas. Without it .npy has one axis, whatever the shape was.
     #[arg(long, value_delimiter = ',', value_name = "D,D,…")]
     pub shape: Option<Vec<u64>>,
     #[command(flatten)]
@@ -128,7 +128,7 @@ pub struct FieldArgs {
 
 #[derive(clap::Args)]
 pub struct Threads {
-    /// Threads of the CPU coder [default: all cores]
+    /// Threads of the CPU coder; four a core at most are started [default: all cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
 }
@@ -136,7 +136,8 @@ pub struct Threads {
 impl Threads {
     /// Runs `work` in a pool of that many threads.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> anyhow::Result<R> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.map_or(0, usize::from)).build()?;
+        let most = 4 * std::thread::available_parallelism().map_or(1, usize::from);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.map_or(0, |threads| most.min(threads.into()))).build()?;
         Ok(pool.install(work))
     }
 }

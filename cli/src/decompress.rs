@@ -8,11 +8,17 @@ use pfpl::internal::Codec;
 use pfpl::{Element, ElementType, Header};
 
 use crate::args;
-use crate::input::{Bytes, with_element};
+use crate::input::{Bytes, values_in, with_element};
 use crate::output::Output;
 use crate::progress::Progress;
 
+/// Lengths of a shape that NumPy reads.
+const MAX_LENGTHS: usize = 64;
+
 pub fn run(args: &args::Decompress) -> anyhow::Result<()> {
+    if let Some(lengths) = args.shape.as_ref().map(Vec::len).filter(|&lengths| lengths > MAX_LENGTHS) {
+        return Err(crate::usage(format!("--shape has {lengths} lengths: NumPy reads {MAX_LENGTHS} at most")));
+    }
     let output = match &args.output {
         Some(output) => output.clone(),
         None => default_output(&args.stream)?,
@@ -44,7 +50,7 @@ pub fn run(args: &args::Decompress) -> anyhow::Result<()> {
         (false, _) => Vec::new(),
         (true, None) => npy_header(&header, &[header.n])?,
         (true, Some(shape)) => {
-            if shape.iter().try_fold(1u64, |product, &length| product.checked_mul(length)) != Some(header.n) {
+            if values_in(shape) != Some(header.n) {
                 return Err(crate::usage(format!("--shape {shape:?} does not have the field's {} values", header.n)));
             }
             npy_header(&header, shape)?

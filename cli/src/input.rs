@@ -1,6 +1,6 @@
 //! Inputs: mapped files and spooled standard input, raw or NumPy.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Cursor, Write};
 use std::path::Path;
 
@@ -21,8 +21,10 @@ impl Bytes {
             io::copy(&mut io::stdin().lock(), &mut spool).context("cannot spool standard input")?;
             return Self::map(&spool);
         }
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        ensure!(file.metadata()?.is_file(), "{} is not a file", path.display());
+        let opening = || format!("cannot open {}", path.display());
+        // before opening, which waits for a pipe's writer
+        ensure!(fs::metadata(path).with_context(opening)?.is_file(), "{} is not a file", path.display());
+        let file = File::open(path).with_context(opening)?;
         Self::map(&file).with_context(|| format!("cannot map {}", path.display()))
     }
 
@@ -40,6 +42,14 @@ impl std::ops::Deref for Bytes {
     fn deref(&self) -> &[u8] {
         self.0.as_deref().unwrap_or(&[])
     }
+}
+
+/// The values in an array of a shape; `None` where a `u64` cannot count them.
+pub fn values_in(shape: &[u64]) -> Option<u64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1, |product: u64, &length| product.checked_mul(length))
 }
 
 /// What comes before the values in a .npy file, as far as it is there.
@@ -112,16 +122,17 @@ impl Field {
             (TypeChar::Float, 8) => ElementType::F64,
             _ => bail!("it holds {dtype}, not float32 or float64"),
         };
-        let shape = header.shape().iter().map(|&length| usize::try_from(length)).collect::<Result<Vec<_>, _>>()?;
-        let needed = shape.iter().try_fold(element.bytes(), |product, &length| product.checked_mul(length));
+        let shape = header.shape();
+        let needed = values_in(shape).and_then(|n| n.checked_mul(element.bytes() as u64));
         ensure!(
-            needed == Some(bytes.len() - values_at),
+            needed == Some((bytes.len() - values_at) as u64),
             "its {} bytes of values are not what its shape {shape:?} needs",
             bytes.len() - values_at
         );
         if values_at == bytes.len() {
             return Ok(Self { element, bytes, values_at });
         }
+        let shape = shape.iter().map(|&length| usize::try_from(length)).collect::<Result<Vec<_>, _>>()?;
         let native = if cfg!(target_endian = "little") { Endianness::Little } else { Endianness::Big };
         let in_order = header.order() == Order::C || shape.iter().filter(|&&length| length > 1).count() < 2;
         if dtype.endianness() == native && in_order && values_at.is_multiple_of(element.bytes()) {

@@ -25,9 +25,14 @@ pub struct Output {
 
 impl Output {
     pub fn new(target: &Path, force: bool) -> anyhow::Result<Self> {
-        // a link stays one: what it points to is replaced
-        let linked = target.is_symlink().then(|| target.canonicalize().ok()).flatten();
-        let target = (target != Path::new("-")).then(|| linked.unwrap_or_else(|| target.to_path_buf()));
+        let target = match target {
+            stdout if stdout == Path::new("-") => None,
+            // a link stays one: what it points to, which must be there, is replaced
+            link if link.is_symlink() => {
+                Some(link.canonicalize().with_context(|| format!("cannot write {}: where the link points", link.display()))?)
+            }
+            path => Some(path.to_path_buf()),
+        };
         let mut builder = tempfile::Builder::new();
         builder.prefix(".pfpl-");
         let file = match &target {

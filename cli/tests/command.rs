@@ -375,6 +375,10 @@ fn numpy_headers_at_their_edges() {
     }
     sandbox.write("nothing.npy", npy(">f4", false, "(0, 1099511627776, 1099511627776)", b""));
     sandbox.succeed("compress nothing.npy --bound 1");
+    sandbox.write("late.npy", npy("<f4", false, "(4611686018427387904, 4, 0)", b""));
+    sandbox.succeed("compress late.npy --bound 1");
+    sandbox.succeed("decompress late.npy.pfpl late.npy --shape 4611686018427387904,4,0 --force");
+    sandbox.succeed("verify late.npy late.npy.pfpl");
     sandbox.write("one.npy", npy("<f8", false, "()", &[0; 8]));
     sandbox.succeed("compress one.npy --bound 1");
     let nested = |depth| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {}1{}}}", "(".repeat(depth), ",)".repeat(depth));
@@ -393,6 +397,19 @@ fn numpy_headers_at_their_edges() {
         sandbox.write(&format!("{name}.npy"), bytes);
         sandbox.fail(&format!("compress {name}.npy --bound 1"), 3, &format!("cannot read {name}.npy"));
     }
+}
+
+#[test]
+fn shapes_of_many_lengths() {
+    let sandbox = Sandbox::new();
+    sandbox.write("wave.f32", bytes(&wave(24)));
+    sandbox.succeed("compress wave.f32 --bound 1e-3");
+    let shape = |ones: usize| format!("decompress wave.f32.pfpl out.npy --shape {}24", "1,".repeat(ones));
+    for ones in [64, 3400, 30_000] {
+        sandbox.fail(&shape(ones), 2, &format!("--shape has {} lengths", ones + 1));
+    }
+    sandbox.succeed(&shape(63));
+    sandbox.succeed("verify out.npy wave.f32.pfpl");
 }
 
 #[test]
@@ -464,6 +481,9 @@ fn only_files_are_replaced() {
         sandbox.fail(&format!("compress wave.f32 {name} --bound 1 --force"), 3, "not a file");
     }
     assert!(fs::metadata(sandbox.path("pipe")).unwrap().file_type().is_fifo());
+    for command in ["inspect pipe", "compress pipe out --bound 1 --dtype f32", "decompress pipe out", "verify wave.f32 pipe"] {
+        sandbox.fail(command, 3, "pipe is not a file");
+    }
     // a link stays a link
     sandbox.write("real", b"");
     symlink("real", sandbox.path("link")).unwrap();
@@ -471,6 +491,11 @@ fn only_files_are_replaced() {
     sandbox.succeed("compress wave.f32 link --bound 1 --force");
     assert!(sandbox.path("link").is_symlink());
     sandbox.succeed("verify wave.f32 real");
+    symlink("gone", sandbox.path("dangling")).unwrap();
+    for command in ["compress wave.f32 dangling --bound 1", "compress wave.f32 dangling --bound 1 --force", "decompress real dangling"] {
+        sandbox.fail(command, 3, "cannot write dangling: where the link points");
+    }
+    assert!(sandbox.path("dangling").is_symlink());
     // a field's own name is one like another
     sandbox.succeed("compress wave.f32 wave.f32 --bound 1e-3 --force");
     sandbox.succeed("decompress wave.f32 wave.f32 --force");
@@ -490,6 +515,10 @@ fn bench_reports_figures() {
         serde_json::from_str(&sandbox.succeed("bench wave.f32 --bound 1e-3 --threads 3 --device cpu --json")).unwrap();
     assert_eq!((report["threads"].as_u64(), report["threads_given"].as_u64()), (Some(1), Some(3)));
     assert!(sandbox.succeed("bench wave.f32 --rel 1e-3 --threads 3 --device cpu").contains("cpu: 1 of 3 threads had work"));
+    let most = 4 * std::thread::available_parallelism().unwrap().get();
+    let report: serde_json::Value =
+        serde_json::from_str(&sandbox.succeed("bench wave.f32 --bound 1e-3 --threads 65535 --device cpu --json")).unwrap();
+    assert_eq!(report["threads_given"].as_u64(), Some(most as u64));
     sandbox.write("many.f32", bytes(&wave(8 << 20)));
     let report: serde_json::Value =
         serde_json::from_str(&sandbox.succeed("bench many.f32 --bound 1e-3 --threads 2 --device cpu --json")).unwrap();
