@@ -18,8 +18,8 @@ pub struct Args {
     pub command: Command,
 }
 
-const EXIT_STATUS: &str =
-    "Exit status: 0 done, 1 verify found the bound broken, 2 usage, 3 an input, an output or the machine is to blame.";
+const EXIT_STATUS: &str = "Exit status: 0 done, 1 verify found the bound broken, 2 usage, 3 an input, an output or the machine is to blame, \
+                           128 + N ended by signal N.";
 
 #[derive(Subcommand)]
 pub enum Command {

@@ -5,6 +5,7 @@ mod bench;
 mod compress;
 mod decompress;
 mod device;
+mod ending;
 mod exact;
 mod input;
 mod inspect;
@@ -43,6 +44,7 @@ fn usage(message: impl Into<String>) -> anyhow::Error {
 }
 
 fn run(args: Args) -> anyhow::Result<ExitCode> {
+    ending::watch_signals()?;
     match args.command {
         Command::Compress(args) => compress::run(&args)?,
         Command::Decompress(args) => decompress::run(&args)?,

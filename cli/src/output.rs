@@ -9,6 +9,8 @@ use fs4::FileExt;
 use memmap2::MmapMut;
 use tempfile::NamedTempFile;
 
+use crate::ending::unfinished;
+
 /// Prints to standard output, which may be a full disk or a pipe that nobody reads any more.
 pub fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -35,6 +37,7 @@ impl Output {
         };
         let mut builder = tempfile::Builder::new();
         builder.prefix(".pfpl-");
+        let mut unfinished = unfinished();
         let file = match &target {
             None => builder.tempfile(),
             Some(path) => {
@@ -49,6 +52,7 @@ impl Output {
             }
         };
         let file = file.with_context(|| format!("cannot write {}", name(&target)))?;
+        *unfinished = Some(file.path().into());
         Ok(Self { target, force, file })
     }
 
@@ -80,7 +84,9 @@ impl Output {
                 return io::stdout().flush();
             };
             file.as_file().sync_all()?;
+            let mut unfinished = unfinished();
             if force { file.persist(path) } else { file.persist_noclobber(path) }?;
+            *unfinished = None;
             #[cfg(unix)]
             File::open(directory(path))?.sync_all()?;
             Ok(())

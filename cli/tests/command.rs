@@ -633,3 +633,68 @@ fn a_file_larger_than_the_memory_allowed() {
             .success()
     );
 }
+
+/// A signal to the command while it waits for more of its standard input.
+#[cfg(target_os = "linux")]
+fn interrupted(target: &str, ignored: &str, signals: &[&str]) -> Output {
+    let sandbox = Sandbox::new();
+    let script = format!("ulimit -c 0; exec env --default-signal {ignored} $PFPL compress - {target} --dtype f32 --bound 1");
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .env("PFPL", PFPL)
+        .env("TMPDIR", sandbox.0.path())
+        .current_dir(sandbox.0.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while sandbox.names().is_empty() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    for signal in signals {
+        assert!(Command::new("sh").args(["-c", &format!("kill -s {signal} {}", child.id())]).status().unwrap().success());
+    }
+    let stdin = child.stdin.take();
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    assert_eq!(sandbox.names(), [""; 0], "{signals:?}");
+    output
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_leaves_nothing_behind() {
+    use std::os::unix::process::ExitStatusExt;
+    for (signal, number) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("TERM", 15)] {
+        for target in ["out.pfpl", "-"] {
+            let output = interrupted(target, "", &[signal]);
+            assert_eq!(output.status.signal(), Some(number));
+            assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("pfpl: ended by SIG{signal}\n"));
+        }
+    }
+    // what nohup has ignored stays so
+    let output = interrupted("out.pfpl", "--ignore-signal=HUP", &["HUP", "TERM"]);
+    assert_eq!(output.status.signal(), Some(15));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_past_the_size_allowed_is_an_error() {
+    let sandbox = Sandbox::new();
+    sandbox.write("wave.f32", bytes(&wave(200_000)));
+    sandbox.succeed("compress wave.f32 --bound 1e-3");
+    let names = sandbox.names();
+    for command in [
+        "compress wave.f32 out.pfpl --bound 1e-3",
+        "compress - out.pfpl --dtype f32 --bound 1e-3 < wave.f32",
+        "decompress wave.f32.pfpl out",
+    ] {
+        let output = shell(&sandbox, &["sh", "-c", "ulimit -f 100"], &format!("ulimit -f 100 && $PFPL {command}")).unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{command}: {error}");
+        assert!(error.contains("File too large") && error.lines().count() == 1, "{command}: {error}");
+        assert_eq!(sandbox.names(), names, "{command}");
+    }
+}
