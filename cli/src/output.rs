@@ -1,7 +1,7 @@
 //! Outputs: written beside their target, synced and renamed; never over a file without leave.
 
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
@@ -13,8 +13,28 @@ use crate::ending::unfinished;
 
 /// Prints to standard output, which may be a full disk or a pipe that nobody reads any more.
 pub fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()).context("cannot write standard output")
+    let done = || {
+        let mut stdout = stdout()?;
+        stdout.write_all(text.as_ref())?;
+        stdout.flush()
+    };
+    done().context("cannot write standard output")
+}
+
+/// Whether the command began without a standard output: before `main`, the runtime puts `/dev/null` in its place.
+#[cfg(unix)]
+#[ctor::ctor(unsafe)]
+static STDOUT_IS_CLOSED: bool = {
+    // SAFETY: only asks
+    unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) == -1 }
+};
+
+fn stdout() -> io::Result<StdoutLock<'static>> {
+    #[cfg(unix)]
+    if *STDOUT_IS_CLOSED {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    Ok(io::stdout().lock())
 }
 
 /// A file under construction.
@@ -80,8 +100,9 @@ impl Output {
             let Some(path) = &target else {
                 let mut file = file.into_file();
                 file.rewind()?;
-                io::copy(&mut file, &mut io::stdout().lock())?;
-                return io::stdout().flush();
+                let mut stdout = stdout()?;
+                io::copy(&mut file, &mut stdout)?;
+                return stdout.flush();
             };
             file.as_file().sync_all()?;
             let mut unfinished = unfinished();

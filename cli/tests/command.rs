@@ -460,8 +460,11 @@ fn a_standard_output_that_takes_nothing() {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let (reader, unread) = std::io::pipe().unwrap();
         drop(reader);
-        for stdout in [Stdio::from(full), Stdio::from(unread)] {
-            let output = Command::new(PFPL).args(command.split_whitespace()).current_dir(sandbox.0.path()).stdout(stdout).output().unwrap();
+        let outputs = [Stdio::from(full), Stdio::from(unread)].map(|stdout| {
+            Command::new(PFPL).args(command.split_whitespace()).current_dir(sandbox.0.path()).stdout(stdout).output().unwrap()
+        });
+        let closed = shell(&sandbox, &["sh", "-c", "true"], &format!("$PFPL {command} >&-"));
+        for output in outputs.into_iter().chain(closed) {
             let error = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(3), "{command}: {error}");
             assert!(error.starts_with("pfpl: cannot write standard output") && error.lines().count() == 1, "{command}: {error}");
