@@ -147,9 +147,6 @@ impl Rotation {
 fn size(kib: usize) -> String {
     if kib < 1024 { format!("{kib} KiB") } else { format!("{} MiB", kib / 1024) }
 }
-fn row_name(field: &str, kib: usize) -> String {
-    format!("{field}, {}", size(kib))
-}
 /// The command line's arguments choose rows by a part of their names; none means all.
 fn chosen(name: &str) -> bool {
     let mut wanted = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).peekable();
@@ -158,7 +155,7 @@ fn chosen(name: &str) -> bool {
 
 /// Both directions of single calls, and a copy of as many bytes.
 fn row<T: Sample>(bench: &Bench, name: &str, source: &Source<T>, kib: usize, bound: f64) {
-    let name = row_name(name, kib);
+    let name = format!("{name}, {}", size(kib));
     if !chosen(&name) {
         return;
     }

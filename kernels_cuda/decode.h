@@ -136,14 +136,14 @@ template <bool CHECK> PFPL_FN u64 sum_lengths(const u32* table, u64 count, u32 l
   table += lane;
   PFPL_ROLL for (; count >= 8 * lanes; count -= 8 * lanes, table += 8 * lanes) {
     u32 e[8], t = 0;
-    PFPL_UNROLL for (u32 k = 0; k < 8; k++) e[k] = load_constant(table + k * lanes);
+    PFPL_UNROLL for (u32 k = 0; k < 8; k++) e[k] = table[k * lanes];
     PFPL_UNROLL for (u32 k = 0; k < 8; k++) { t += e[k] & ~RAW_FLAG; if (CHECK) bad |= bad_entry(e[k]); }
     sum += t;
   }
   const u32 rest = (u32)count > lane ? (u32)count - lane : 0;
   u32 t = 0;
   PFPL_UNROLL for (u32 k = 0; k < 8; k++) if (k * lanes < rest) {
-    const u32 e = load_constant(table + k * lanes);
+    const u32 e = table[k * lanes];
     t += e & ~RAW_FLAG;
     if (CHECK) bad |= bad_entry(e);
   }
@@ -177,7 +177,7 @@ template <class Value, class Fields> PFPL_FN Entered<Value> enter(const Launch& 
   e.index = e.field.first / Element<Value>::CODES + (g - e.field.first_chunk);
   const u32* const stream = (const u32*)e.field.stream;
   const u64 bytes = e.field.bytes, chunks = chunks_of<Value>(e.field.n);
-  const u32 word = lane < WIDE_HEADER / 4 && 4 * lane + 4 <= bytes ? load_constant(stream + lane) : 0;
+  const u32 word = lane < WIDE_HEADER / 4 && 4 * lane + 4 <= bytes ? stream[lane] : 0;
   // The table is read where it should be, while the header is on its way.  The chunks before a range are nobody's, so its first block
   // looks at their entries too.
   u64 table = table_offset(takes_wide_header(chunks));
@@ -186,7 +186,7 @@ template <class Value, class Fields> PFPL_FN Entered<Value> enter(const Launch& 
     const u32* const entries = stream + table / 4;
     const u32 at = part * 32 + lane, lanes = parts * 32;
     e.bad = false;
-    e.entry = load_constant(entries + e.index);
+    e.entry = entries[e.index];
     e.before = g == e.field.first_chunk ? sum_lengths<true>(entries, e.index, at, lanes, e.bad) : sum_lengths<false>(entries, e.index, at, lanes, e.bad);
   };
   if (e.index < chunks && table + 4 * chunks <= bytes) read_table();
@@ -230,7 +230,7 @@ template <class Value> PFPL_FN void describe(Place& s, Job& job, u64 verdict, u3
     u32 form = NOTHING, length = 0, end = stop; // of a refused field the rest is passed over at once
     const u64 left = s.left, source = s.source;
     if (s.status == OK) {
-      const u32 entry = load_constant((const u32*)s.table);
+      const u32 entry = *(const u32*)s.table;
       length = entry & ~RAW_FLAG;
       end = next + 1;
       form = form_of(entry, left);

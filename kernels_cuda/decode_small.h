@@ -98,7 +98,7 @@ template <class Value> PFPL_FN void decode_small(const Launch& launch, const Dec
   const u64 out = field.field + (index * E::CODES - field.first) * sizeof(Value);
   const u32 low = own ? 0 : (u32)(field.first % E::CODES);
   const u32 high = own + 1 < launch.chunks ? E::CODES : (u32)((field.first + field.count - 1) % E::CODES) + 1;
-  const u32 word = warp == 1 && lane < WIDE_HEADER / 4 && 4 * lane + 4 <= bytes ? load_constant(stream + lane) : 0;
+  const u32 word = warp == 1 && lane < WIDE_HEADER / 4 && 4 * lane + 4 <= bytes ? stream[lane] : 0;
   u64 table = table_offset(takes_wide_header(chunks));
   u32 begin;                                    // where the coded bytes are
   PFPL_ROLL while (true) {
@@ -108,7 +108,7 @@ template <class Value> PFPL_FN void decode_small(const Launch& launch, const Dec
     bool bad = false;
     if (index < chunks && payload <= bytes) {
       const u32* const entries = stream + table / 4;
-      entry = load_constant(entries + index);
+      entry = entries[index];
       if (index <= NEAR && (own || !index)) {
         before = warp_sum((u32)sum_lengths<false>(entries, (u32)index & NEAR, lane, 32, bad));             // wraps only if an entry is bad
       } else {                                  // the chunks before a range are nobody's: its first block looks at their entries too

@@ -38,7 +38,8 @@ PFPL_FN u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared
 template <class T> PFPL_FN T* shared_at(u32 address) { return (T*)__cvta_shared_to_generic(address); }
 
 // The launch may have begun while the work before it in the stream still ran (programmatic dependent launch, compute capability 9.0):
-// waits until that is complete and its memory visible.  Every thread's first act, before any access to global memory.
+// waits until that is complete and its memory visible.  Every thread's first act, before any access to global memory.  No load goes
+// through the non-coherent cache, whose contents may be older.
 PFPL_FN void await_predecessors() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -93,7 +94,6 @@ PFPL_FN u32 popcount(u32 v) { return __popc(v); }
 PFPL_FN u32 lowest_bit(u32 v) { return __ffs(v) - 1; }                     // v != 0
 // sum of the products of the four unsigned bytes of a and b, plus c
 PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) { u32 d; asm("dp4a.u32.u32 %0,%1,%2,%3;" : "=r"(d) : "r"(a), "r"(b), "r"(c)); return d; }
-PFPL_FN u32 odd_mask(u32 v) { u32 d; asm("bfe.s32 %0,%1,0,1;" : "=r"(d) : "r"(v)); return d; }     // all ones for odd v, else 0
 // v itself; what is computed from it is computed here, not hoisted out of a loop or shared with an earlier use
 PFPL_FN u32 opaque(u32 v) { asm volatile("" : "+r"(v)); return v; }
 PFPL_FN u64 opaque(u64 v) { asm volatile("" : "+l"(v)); return v; }
@@ -130,25 +130,18 @@ PFPL_FN void store_release(u64* p, u64 v) { asm volatile("st.release.gpu.global.
 // Relaxed; each gives the value before.
 PFPL_FN u32 fetch_add(u32* p, u32 v) { u32 d; asm volatile("atom.relaxed.gpu.global.add.u32 %0,[%1],%2;" : "=r"(d) : "l"(p), "r"(v) : "memory"); return d; }
 PFPL_FN u64 fetch_add(u64* p, u64 v) { u64 d; asm volatile("atom.relaxed.gpu.global.add.u64 %0,[%1],%2;" : "=l"(d) : "l"(p), "l"(v) : "memory"); return d; }
-PFPL_FN u32 fetch_min(u32* p, u32 v) { u32 d; asm volatile("atom.relaxed.gpu.global.min.u32 %0,[%1],%2;" : "=r"(d) : "l"(p), "r"(v) : "memory"); return d; }
-PFPL_FN u64 fetch_min(u64* p, u64 v) { u64 d; asm volatile("atom.relaxed.gpu.global.min.u64 %0,[%1],%2;" : "=l"(d) : "l"(p), "l"(v) : "memory"); return d; }
 PFPL_FN u64 fetch_max(u64* p, u64 v) { u64 d; asm volatile("atom.relaxed.gpu.global.max.u64 %0,[%1],%2;" : "=l"(d) : "l"(p), "l"(v) : "memory"); return d; }
 // Acquire and release: orders this thread's (and, after a barrier, this block's) accesses before and after.
 PFPL_FN u32 fetch_add_ordered(u32* p, u32 v) { u32 d; asm volatile("atom.acq_rel.gpu.global.add.u32 %0,[%1],%2;" : "=r"(d) : "l"(p), "r"(v) : "memory"); return d; }
 PFPL_FN u64 fetch_add_ordered(u64* p, u64 v) { u64 d; asm volatile("atom.acq_rel.gpu.global.add.u64 %0,[%1],%2;" : "=l"(d) : "l"(p), "l"(v) : "memory"); return d; }
 PFPL_FN void fence() { __threadfence(); }
 
-// Global memory that nothing writes after await_predecessors(); not through the non-coherent cache, whose contents may be older.
-PFPL_FN u32 load_constant(const u32* p) { return *p; }
 // Asks for the line at `address` into the second-level cache.  That is where all agree on what memory holds, so it may come before
-// await_predecessors(); an address that is not mapped does nothing.
+// await_predecessors(); an address that is not mapped did nothing where that
+// was tried (an H200, with and without compute-sanitizer).
 PFPL_FN void prefetch(u64 address) { asm volatile("prefetch.global.L2 [%0];" :: "l"(address)); }
 // Global memory at a 16-byte aligned address.
 PFPL_FN void store_words(Words4* p, Words4 v) { asm volatile("st.global.v4.u32 [%0],{%1,%2,%3,%4};" :: "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory"); }
-// Shared memory, not merged with an earlier load of the same address.
-PFPL_FN Words4 load_again(const Words4* p) {
-  Words4 v; asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"((u32)__cvta_generic_to_shared(p)) : "memory"); return v;
-}
 
 // Appends `bytes`, up to position `next` (in bits), to a stream of bytes whose last, unfinished word is `window`; a word that is finished
 // is stored at `address`.  One predicate does the rest.

@@ -360,7 +360,7 @@ fn chains_of_calls() {
         unsafe { result::module::get_function(result::module::load_data(STEP.as_ptr().cast()).unwrap(), c"step".to_owned()) }.unwrap();
     for (kind, n) in [("noisy", 1000), ("noisy", 70 * 4096 + 5), ("mixed chunks", 3000 * 4096)] {
         let (mut values, bound) = field::<f32>(kind, n, 3);
-        // what can be squared away in so many steps
+        // values that stay finite
         values.iter_mut().for_each(|value| *value = if value.is_finite() { value.clamp(-1e6, 1e6) } else { 0.0 });
         let room = max_stream_bytes::<f32>(n as u64);
         let bytes: &[u8] = bytemuck::cast_slice(&values);

@@ -177,7 +177,7 @@ fn small_calls() {
 }
 
 #[test]
-#[ignore = "writes past its memory, for memcheck to see that it would"]
+#[ignore = "writes past its memory: `run.sh sanitize` of scripts/pack-gpu-tests.sh runs it, for memcheck to see that it would"]
 fn planted_overrun() {
     let context = context("cuda_sanitize::planted_overrun").expect("a device");
     let stream = context.new_stream().unwrap();

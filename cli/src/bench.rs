@@ -1,12 +1,9 @@
 //! `pfpl bench`.
 
-use std::collections::HashSet;
 use std::fmt::Write;
-use std::sync::Mutex;
-use std::thread::{self, ThreadId};
 use std::time::Instant;
 
-use pfpl::internal::Codec;
+use pfpl::internal::useful_threads;
 use serde::Serialize;
 
 use crate::args;
@@ -15,8 +12,6 @@ use crate::input::{Field, with_element};
 use crate::output::print;
 
 const RUNS: usize = 15;
-/// Runs before the clock starts, in which the threads at work are counted: a thread may come too late for a run's last batch.
-const WARM_UPS: usize = 5;
 
 /// Figures, as `--json` prints them.
 #[derive(Serialize)]
@@ -29,7 +24,7 @@ struct Report {
     field_bytes: usize,
     /// `cpu`, `cuda` or `hip`.
     device: &'static str,
-    /// Threads of the CPU coder that had work; 0 where a GPU was measured.
+    /// Threads of the CPU coder that the field gives work to; 0 where a GPU was measured.
     threads: usize,
     /// Threads that it was given.
     threads_given: usize,
@@ -77,13 +72,7 @@ fn measure<T: Value>(field: &[T], args: &args::Bench) -> anyhow::Result<Report> 
     let field = field.to_vec();
     let mut stream = vec![0; pfpl::max_stream_bytes::<T>(field.len() as u64) as usize];
     let mut restored = vec![T::zeroed(); field.len()];
-    let (mut length, mut threads) = (0, 0);
-    for _ in 0..WARM_UPS {
-        let (encoding, decoding) = (Workers::default(), Workers::default());
-        length = Codec::default().compress_into_observed(&field, bound, &mut stream, &|_| encoding.add())?;
-        Codec::default().decompress_observed(&stream[..length], &mut restored, &|_| decoding.add())?;
-        threads = threads.max(encoding.count()).max(decoding.count());
-    }
+    let length = pfpl::compress_into(&field, bound, &mut stream)?;
     // interleaved, so that whatever else the machine does meets all three
     let mut seconds = [const { Vec::new() }; 3];
     for _ in 0..RUNS {
@@ -113,21 +102,7 @@ fn measure<T: Value>(field: &[T], args: &args::Bench) -> anyhow::Result<Report> 
         bound: bound.get(),
         field_bytes,
         device: "cpu",
-        threads,
+        threads: useful_threads(&field),
         threads_given: rayon::current_num_threads(),
     })
-}
-
-/// The threads that did a call's work.
-#[derive(Default)]
-struct Workers(Mutex<HashSet<ThreadId>>);
-
-impl Workers {
-    fn add(&self) {
-        self.0.lock().expect("no thread panics").insert(thread::current().id());
-    }
-
-    fn count(self) -> usize {
-        self.0.into_inner().expect("no thread panics").len()
-    }
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use npyz::WriterBuilder;
 use pfpl::internal::Codec;
-use pfpl::{Element, ElementType, Header};
+use pfpl::{Element, Header};
 
 use crate::args;
-use crate::input::{Bytes, values_in, with_element};
+use crate::input::{Bytes, named_type, values_in, with_element};
 use crate::output::Output;
 use crate::progress::Progress;
 
@@ -19,13 +19,11 @@ pub fn run(args: &args::Decompress) -> anyhow::Result<()> {
     if let Some(lengths) = args.shape.as_ref().map(Vec::len).filter(|&lengths| lengths > MAX_LENGTHS) {
         return Err(crate::usage(format!("--shape has {lengths} lengths: NumPy reads {MAX_LENGTHS} at most")));
     }
-    let output = match &args.output {
-        Some(output) => output.clone(),
+    let target = match &args.output {
+        Some(target) => target.clone(),
         None => default_output(&args.stream)?,
     };
-    let target = output;
-    let ending = target.extension().and_then(|ending| ending.to_str());
-    let npy = args.shape.is_some() || ending == Some("npy");
+    let npy = args.shape.is_some() || target.extension().is_some_and(|ending| ending == "npy");
     let output = Output::new(&target, args.force)?;
     let stream = Bytes::open(&args.stream)?;
     let name = args.stream.display();
@@ -35,11 +33,7 @@ pub fn run(args: &args::Decompress) -> anyhow::Result<()> {
         return Err(pfpl::Error::Truncated { needed: header.stream_bytes() }).with_context(|| format!("cannot read {name}"));
     }
     // whoever reads the file goes by its name
-    let told = match ending {
-        Some("f32") => Some(ElementType::F32),
-        Some("f64") => Some(ElementType::F64),
-        _ => None,
-    };
+    let told = named_type(&target);
     if told.is_some_and(|told| told != header.element) {
         return Err(crate::usage(format!("{name} holds {} values: {} names another type", header.element, target.display())));
     }

@@ -44,6 +44,15 @@ impl std::ops::Deref for Bytes {
     }
 }
 
+/// The type of raw values in a file, where its name tells.
+pub fn named_type(path: &Path) -> Option<ElementType> {
+    match path.extension()?.to_str()? {
+        "f32" => Some(ElementType::F32),
+        "f64" => Some(ElementType::F64),
+        _ => None,
+    }
+}
+
 /// The values in an array of a shape; `None` where a `u64` cannot count them.
 pub fn values_in(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
@@ -79,20 +88,15 @@ impl Field {
         let bytes = Bytes::open(path)?;
         let name = path.display();
         let dtype = args.dtype.map(ElementType::from);
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        if ending == Some("npy") || (bytes.starts_with(b"\x93NUMPY") && dtype.is_none()) {
+        if path.extension().is_some_and(|ending| ending == "npy") || (bytes.starts_with(b"\x93NUMPY") && dtype.is_none()) {
             let field = Self::from_npy(bytes).with_context(|| format!("cannot read {name}"))?;
             if let Some(dtype) = dtype.filter(|dtype| *dtype != field.element) {
                 return Err(crate::usage(format!("{name} holds {} values, not {dtype}", field.element)));
             }
             return Ok(field);
         }
-        let element = match (dtype, ending, guess) {
-            (Some(dtype), ..) => dtype,
-            (None, Some("f32"), _) => ElementType::F32,
-            (None, Some("f64"), _) => ElementType::F64,
-            (None, _, Some(guess)) => guess,
-            _ => return Err(crate::usage(format!("{name}: the name does not tell the element type: give --dtype f32 or f64"))),
+        let Some(element) = dtype.or(named_type(path)).or(guess) else {
+            return Err(crate::usage(format!("{name}: the name does not tell the element type: give --dtype f32 or f64")));
         };
         ensure!(
             bytes.len() % element.bytes() == 0,

@@ -99,10 +99,15 @@ mod ask {
         let length = (entry & !RAW) as usize;
         let lines = if length < CHUNK_BYTES / 4 { 0 } else { length.div_ceil(64 * PARTS) };
         for line in lines * part..lines * (part + 1) {
-            let place = out.as_ptr().wrapping_add(64 * line);
-            // SAFETY: a hint; what the address is does not matter.
-            unsafe { std::arch::asm!("prefetchw [{}]", in(reg) place, options(readonly, nostack, preserves_flags)) };
+            line_to_write(out.as_ptr().wrapping_add(64 * line));
         }
+    }
+
+    /// Asks for the line at `place`, to write it, whether there is memory or not.
+    #[inline(always)]
+    pub fn line_to_write(place: *const u8) {
+        // SAFETY: a hint; what the address is does not matter.
+        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) place, options(readonly, nostack, preserves_flags)) };
     }
 }
 

@@ -5,6 +5,7 @@ mod encode;
 mod threads;
 
 pub use decode::chunk_sizes;
+pub use threads::useful as useful_threads;
 
 use crate::chunk::Isa;
 use crate::header::{Header, max_stream_bytes};

@@ -39,6 +39,6 @@ pub use header::{Header, max_stream_bytes, stream_bytes};
 #[doc(hidden)]
 pub mod internal {
     pub use crate::chunk::Isa;
-    pub use crate::codec::{Codec, chunk_sizes};
+    pub use crate::codec::{Codec, chunk_sizes, useful_threads};
     pub use crate::header::{chunks_of, takes_wide_header};
 }

@@ -65,7 +65,6 @@ PFPL_FN u32 dot_bytes(u32 a, u32 b, u32 c) {
   for (u32 i = 0; i < 32; i += 8) c += (a >> i & 255) * (b >> i & 255);
   return c;
 }
-PFPL_FN u32 odd_mask(u32 v) { return 0u - (v & 1); }
 PFPL_FN u32 opaque(u32 v) { return v; }
 PFPL_FN u64 opaque(u64 v) { return v; }
 PFPL_FN float max_nan(float a, float b) { return a > b || a != a ? a : b; }
@@ -88,8 +87,6 @@ PFPL_FN void store_release(u32* p, u32 v) { lanes_store(p, 4, v, lanes::RELEASE)
 PFPL_FN void store_release(u64* p, u64 v) { lanes_store(p, 8, v, lanes::RELEASE); }
 PFPL_FN u32 fetch_add(u32* p, u32 v) { return (u32)lanes_update(p, 4, lanes::ADD, v, 0, lanes::RELAXED); }
 PFPL_FN u64 fetch_add(u64* p, u64 v) { return lanes_update(p, 8, lanes::ADD, v, 0, lanes::RELAXED); }
-PFPL_FN u32 fetch_min(u32* p, u32 v) { return (u32)lanes_update(p, 4, lanes::MIN, v, 0, lanes::RELAXED); }
-PFPL_FN u64 fetch_min(u64* p, u64 v) { return lanes_update(p, 8, lanes::MIN, v, 0, lanes::RELAXED); }
 PFPL_FN u64 fetch_max(u64* p, u64 v) { return lanes_update(p, 8, lanes::MAX, v, 0, lanes::RELAXED); }
 PFPL_FN u32 fetch_add_ordered(u32* p, u32 v) { return (u32)lanes_update(p, 4, lanes::ADD, v, 0, lanes::ACQ_REL); }
 PFPL_FN u64 fetch_add_ordered(u64* p, u64 v) { return lanes_update(p, 8, lanes::ADD, v, 0, lanes::ACQ_REL); }
@@ -98,10 +95,8 @@ PFPL_FN void fence() { lanes_fence(lanes::ACQ_REL); }
 template <int WORDS> PFPL_FN u32 load_relaxed_at(const u32* p) { return load_relaxed(p + WORDS); }
 template <class T> PFPL_FN T* global(u64 address) { return (T*)address; }
 
-PFPL_FN u32 load_constant(const u32* p) { return *p; }
 PFPL_FN void prefetch(u64) {}
 PFPL_FN void store_words(Words4* p, Words4 v) { *p = v; }
-PFPL_FN Words4 load_again(const Words4* p) { return *p; }
 
 PFPL_FN void append(u32& window, u32& position, u32& address, u32 bytes, u32 next) {
   window |= funnel_left(0, bytes, position);

@@ -28,7 +28,7 @@ pub const RECIPES: &[Recipe] = &[
     recipe("cuda", "cxx/cuda.cpp", "kernels_cuda", 32),
     recipe("amd64", "cxx/amd.cpp", "kernels_amd", 64),
     recipe("amd32", "cxx/amd.cpp", "kernels_amd", 32),
-    // looks at few sizes at a time: else it takes 250 resident blocks to look twice
+    // looks at few sizes at a time: else it takes hundreds of resident blocks to look twice
     Recipe { change: Some(["encode.h", "COVER = LOADS * T;", "COVER = 3;"]), ..recipe("cuda_look", "cxx/cuda.cpp", "kernels_cuda", 32) },
 ];
 

@@ -182,10 +182,7 @@ impl Cuda {
     unsafe fn load_function(&self, function: *mut c_void) -> Result<(), Error> {
         type FuncLoad = unsafe extern "C" fn(*mut c_void) -> u32;
         // SAFETY: the driver's function of this name has this type
-        match unsafe { self.library.get::<FuncLoad>("cuFuncLoad").map_or(0, |load| load(function)) } {
-            0 => Ok(()),
-            code => Err(Error::Driver { call: "cuFuncLoad", code, message: self.message(code) }),
-        }
+        self.checked("cuFuncLoad", unsafe { self.library.get::<FuncLoad>("cuFuncLoad").map_or(0, |load| load(function)) })
     }
 
     /// The launch with attributes; drivers before 11.8 have none.
@@ -290,10 +287,7 @@ impl Driver for Cuda {
                 attribute_count: 1,
             };
             // SAFETY: as below; the kernel waits for the stream's work before it reads or writes memory
-            return match unsafe { launch(&raw const config, function, params.as_mut_ptr(), null_mut()) } {
-                0 => Ok(()),
-                code => Err(Error::Driver { call: "cuLaunchKernelEx", code, message: self.message(code) }),
-            };
+            return self.checked("cuLaunchKernelEx", unsafe { launch(&raw const config, function, params.as_mut_ptr(), null_mut()) });
         }
         // SAFETY: the kernel takes a Launch and its number of fields, which the driver copies during the call
         unsafe { self.launch_kernel(function, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, params.as_mut_ptr(), null_mut()) }

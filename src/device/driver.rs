@@ -198,12 +198,17 @@ macro_rules! driver_table {
                 /// As the driver's manual says.
                 unsafe fn $method(&self, $($argument: $type),*) -> Result<(), $crate::device::Error> {
                     // SAFETY: the caller keeps to the manual
-                    match unsafe { (self.$method)($($argument),*) } {
-                        0 => Ok(()),
-                        code => Err($crate::device::Error::Driver { call: $symbol, code, message: self.message(code) }),
-                    }
+                    self.checked($symbol, unsafe { (self.$method)($($argument),*) })
                 }
             )*
+
+            /// What the driver's function of this name returned, as a result.
+            fn checked(&self, call: &'static str, code: u32) -> Result<(), $crate::device::Error> {
+                match code {
+                    0 => Ok(()),
+                    code => Err($crate::device::Error::Driver { call, code, message: self.message(code) }),
+                }
+            }
         }
     };
 }

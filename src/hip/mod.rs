@@ -165,10 +165,8 @@ impl Hip {
         };
         let get = get.map_err(|error| Error::NoDriver { reason: error.to_string() })?;
         // SAFETY: writes the structure
-        match unsafe { get(properties.as_mut_ptr().cast(), device) } {
-            0 => object::architecture(bytemuck::cast_slice(&properties)),
-            code => Err(Error::Driver { call: "hipGetDeviceProperties", code, message: self.message(code) }),
-        }
+        self.checked("hipGetDeviceProperties", unsafe { get(properties.as_mut_ptr().cast(), device) })?;
+        object::architecture(bytemuck::cast_slice(&properties))
     }
 
     /// The kernels of the current device, which is `device`.

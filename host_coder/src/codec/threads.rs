@@ -11,7 +11,7 @@ pub(super) fn batches<T: Element>(field: &[T]) -> std::slice::Chunks<'_, T> {
 }
 
 /// Threads that `field` gives work to: of the rayon pool that this thread belongs to, or itself alone.
-pub(super) fn useful<T: Element>(field: &[T]) -> usize {
+pub fn useful<T: Element>(field: &[T]) -> usize {
     #[cfg(feature = "rayon")]
     if rayon::current_thread_index().is_some() {
         return rayon::current_num_threads().min(batches(field).len());

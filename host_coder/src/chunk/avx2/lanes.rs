@@ -3,6 +3,8 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
+use crate::chunk::ask;
+
 /// A register of integers.
 pub type V = __m256i;
 
@@ -81,9 +83,7 @@ pub fn prefetch<const LINES: usize>(place: *const impl Sized) {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub fn prefetch_to_write(place: *const impl Sized) {
-    let place = place.wrapping_byte_add(AHEAD);
-    // SAFETY: a prefetch does not fault.
-    unsafe { asm!("prefetchw [{}]", in(reg) place, options(readonly, nostack, preserves_flags)) };
+    ask::line_to_write(place.wrapping_byte_add(AHEAD).cast());
 }
 
 /// Where 32 bytes of values go.
